@@ -30,4 +30,19 @@ const char *lt_last_error(void); /* the calling thread's last message */
 const char *lt_header(void);     /* this text */
 const char *lt_version(void);    /* "0.1.0" */
 
+/* ---- element types: float32 and float64 compute; bfloat16 and float16 store; the rest are ids, masks and bytes ---- */
+enum lt_dtype {
+  LT_FLOAT32 = 0,
+  LT_FLOAT64 = 1,
+  LT_BFLOAT16 = 2,
+  LT_FLOAT16 = 3,
+  LT_INT64 = 4,
+  LT_INT32 = 5,
+  LT_UINT8 = 6,
+  LT_BOOL = 7,
+  LT_DTYPE_COUNT = 8
+};
+const char *lt_dtype_name(int dtype);  /* "float32"; "?" for a number that is no dtype */
+int64_t lt_dtype_size(int dtype);      /* bytes an element */
+
 #pragma GCC visibility pop
