@@ -5,7 +5,7 @@
 local host = require "ltrain.host"
 local args = { ... }
 
-local HELP = [[
+local HELP = [==[
 usage: ltrain [options] [script.lua [arguments]]
   ltrain                     interactive session
   ltrain script.lua [...]    run a script; `-` reads it from standard input
@@ -15,7 +15,7 @@ usage: ltrain [options] [script.lua [arguments]]
 options
   -joff, -jv, -jp, -j...     LuaJIT: no compiler, compiler messages, profiler
   --version, --help
-Environment variables: ltrain doctor lists them.]]
+Environment variables: ltrain doctor lists them.]==]
 
 -- A script's own folder first, then ours, then what LUA_PATH and LuaJIT say.
 local function set_path(folder)
@@ -56,7 +56,7 @@ local function run(chunk, name, first)
   for i = first, #args do arg[#arg + 1] = args[i] end
   local handler = function(message) return require("ltrain.cli.errors").caught(message) end
   local ok, failure = xpcall(chunk, handler, unpack(args, first))
-  if ok then return 0 end
+  if ok then return host.take_interrupt() and 130 or 0 end -- caught by the script, yet not to the end
   return fail(failure.text, failure.interrupted and 130 or 1)
 end
 
