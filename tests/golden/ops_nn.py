@@ -1,0 +1,181 @@
+"""Cases of layers and losses: linear, embeddings, normalisation, interactions, and what a loss divides by."""
+import math
+
+import numpy as np
+
+from golden import FLOATS, HALVES, Tensor, filled, integers, normal, torch
+from ops_elementwise import erf, sigmoid, softplus
+
+INF = float("inf")
+
+
+def functional(name):
+    return lambda *args, **named: getattr(torch.nn.functional, name)(*args, **named)
+
+
+def record_linear(r):
+    activations = {
+        "relu": (lambda z: np.maximum(z, 0), lambda z: torch.relu(z)),
+        "sigmoid": (sigmoid, lambda z: torch.sigmoid(z)),
+        "tanh": (np.tanh, lambda z: torch.tanh(z)),
+    }
+    for dtype in FLOATS + ("bfloat16",):
+        for shape in ((4, 3), (3,), (2, 2, 3), (0, 3)):
+            x, w, b = normal(shape, dtype, "x"), normal((5, 3), dtype, "w"), normal((5,), dtype, "b")
+            value = x.v @ w.v.T
+            r.case("linear", [x, w, b], Tensor(value + b.v, dtype, raw=True), functional("linear"))
+            r.case("linear", [x, w], Tensor(value, dtype, raw=True), functional("linear"), note="no bias")
+            if len(shape) == 2 and dtype in FLOATS:
+                for name, (formula, twin) in activations.items():
+                    r.case("linear", [x, w, b], Tensor(formula(value + b.v), dtype, raw=True),
+                           lambda x, w, b: twin(torch.nn.functional.linear(x, w, b)), activation=name)
+
+
+def bag(table, ids, offsets, mode, weights=None):
+    ends = list(offsets[1:]) + [len(ids)]
+    out = np.zeros((len(offsets), table.shape[1]))
+    for i, (first, last) in enumerate(zip(offsets, ends)):
+        rows = table[ids[first:last]]
+        if weights is not None:
+            rows = rows * weights[first:last, None]
+        if last > first:
+            out[i] = {"sum": rows.sum, "mean": rows.mean, "max": rows.max}[mode](0)
+    return out
+
+
+def record_embedding(r):
+    for dtype in FLOATS + HALVES:
+        table = normal((6, 3), dtype, "table")
+        for kind in ("int64", "int32"):
+            ids = Tensor([[5, 0], [2, 2], [1, 4]], kind)
+            r.case("embedding", [table, ids], Tensor(table.v[ids.v], dtype), lambda t, i: torch.nn.functional.embedding(i, t))
+    table = normal((6, 3), name="table")
+    r.case("embedding", [table, filled((0, 2), "int64")], filled((0, 2, 3)), lambda t, i: torch.nn.functional.embedding(i, t), note="empty")
+    r.case("embedding", [table, Tensor(4, "int64")], Tensor(table.v[4]), lambda t, i: torch.nn.functional.embedding(i, t), note="one id")
+    for dtype in FLOATS:
+        table, weights = normal((6, 3), dtype, "table"), normal((7,), dtype, "weights")
+        for kind in ("int64", "int32"):
+            ids, offsets = Tensor([1, 0, 5, 5, 2, 3, 1], kind), Tensor([0, 2, 2, 5, 7], kind)
+            for mode in ("sum", "mean", "max"):
+                r.case("embedding_bag", [table, ids, offsets], Tensor(bag(table.v, ids.v, offsets.v, mode), dtype, raw=True),
+                       lambda t, i, o: torch.nn.functional.embedding_bag(i, t, o, mode=mode), note="bags 2 and 5 are empty", mode=mode)
+            r.case("embedding_bag", [table, ids, offsets, weights], Tensor(bag(table.v, ids.v, offsets.v, "sum", weights.v), dtype, raw=True),
+                   lambda t, i, o, w: torch.nn.functional.embedding_bag(i, t, o, mode="sum", per_sample_weights=w), mode="sum")
+    table = normal((6, 3), name="table")
+    none = filled((0,), "int64")
+    r.case("embedding_bag", [table, none, filled((2,), "int64")], filled((2, 3)),
+           lambda t, i, o: torch.nn.functional.embedding_bag(i, t, o, mode="sum"), mode="sum", note="all bags empty")
+    for dtype in FLOATS:
+        for shape in ((4, 3, 2), (2, 1, 3), (0, 3, 2), (3, 5, 10)):
+            e = normal(shape, dtype, "fm")
+            value = sum((e.v[:, i] * e.v[:, j]).sum(-1) for i in range(shape[1]) for j in range(i)) if shape[1] > 1 else np.zeros(shape[0])
+            r.case("fm_interaction", [e], Tensor(value, dtype, raw=True),
+                   lambda y: 0.5 * (y.sum(1) ** 2 - (y * y).sum(1)).sum(1), note="pair by pair")
+
+
+def record_norms(r):
+    for dtype in FLOATS + ("bfloat16",):
+        for shape in ((3, 4), (2, 3, 5), (1, 4), (0, 4)):
+            x, w, b = normal(shape, dtype, "ln"), normal(shape[-1:], dtype, "lnw"), normal(shape[-1:], dtype, "lnb")
+            mean, var = x.v.mean(-1, keepdims=True), x.v.var(-1, keepdims=True)
+            for eps in (1e-5, 0.1) if dtype in FLOATS else (1e-5,):
+                hat = (x.v - mean) / np.sqrt(var + eps)
+                more = {} if eps == 1e-5 else {"eps": eps}
+                r.case("layer_norm", [x, w, b], Tensor(hat * w.v + b.v, dtype, raw=True),
+                       lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b, eps), **more)
+                r.case("layer_norm", [x], Tensor(hat, dtype, raw=True), lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:], None, None, eps), **more)
+    x = Tensor([[1e4, 1e4 + 1, 1e4 + 2]])
+    r.case("layer_norm", [x], Tensor((x.v - x.v.mean()) / np.sqrt(x.v.var() + 1e-5), raw=True),
+           lambda x: torch.nn.functional.layer_norm(x, (3,)), note="a mean far above the spread")
+
+
+def reduced(losses, how, count=None):
+    return losses if how == "none" else losses.sum() if how == "sum" else losses.sum() / (losses.size if count is None else count)
+
+
+def each_reduction(r, op, inputs, losses, dtype, twin, note="", count=None, **more):
+    for how in ("mean", "sum", "none"):
+        named = dict(more, **({} if how == "mean" else {"reduction": how}))
+        r.case(op, inputs, Tensor(reduced(losses, how, count), dtype, raw=True),
+               None if twin is None else lambda *xs: twin(*xs, reduction=how), note=note, **named)
+
+
+def record_pointwise_losses(r):
+    for dtype in FLOATS:
+        z, y = Tensor([-3.0, -0.5, 0.0, 0.25, 4.0, 2.0], dtype), Tensor([0, 1, 1, 0, 1, 0.25], dtype)
+        w = Tensor([1, 0.5, 2, 0, 1, 3], dtype)
+        bce = softplus(z.v) - z.v * y.v
+        f = functional("binary_cross_entropy_with_logits")
+        each_reduction(r, "bce_with_logits", [z, y], bce, dtype, f)
+        each_reduction(r, "bce_with_logits", [z, y, w], bce * w.v, dtype, f, note="weights multiply; the mean divides by the count")
+        weighted = (1 - y.v) * z.v + (1 + 2 * y.v) * softplus(-z.v)
+        each_reduction(r, "bce_with_logits", [z, y], weighted, dtype,
+                       lambda z, y, reduction: f(z, y, pos_weight=torch.tensor(3.0, dtype=z.dtype), reduction=reduction), pos_weight=3)
+        a, b = normal((2, 3), dtype, "prediction", 2.0), normal((2, 3), dtype, "target")
+        d = a.v - b.v
+        each_reduction(r, "mse_loss", [a, b], d * d, dtype, functional("mse_loss"))
+        each_reduction(r, "l1_loss", [a, b], np.abs(d), dtype, functional("l1_loss"))
+        for delta in (1.0, 0.3):
+            huber = np.where(np.abs(d) <= delta, 0.5 * d * d, delta * (np.abs(d) - 0.5 * delta))
+            each_reduction(r, "huber_loss", [a, b], huber, dtype,
+                           lambda a, b, reduction: torch.nn.functional.huber_loss(a, b, reduction, delta), **({} if delta == 1.0 else {"delta": delta}))
+        logs = Tensor(np.log([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]), dtype)
+        p = Tensor([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype)
+        with np.errstate(all="ignore"):
+            kl = np.where(p.v > 0, p.v * (np.log(p.v) - logs.v), 0.0)
+        each_reduction(r, "kl_div", [logs, p], kl, dtype, functional("kl_div"))
+        r.case("kl_div", [logs, p], Tensor(kl.sum() / 2, dtype, raw=True), lambda a, b: torch.nn.functional.kl_div(a, b, reduction="batchmean"),
+               reduction="batchmean")
+    big = Tensor([500.0, -500.0, 500.0, -500.0])
+    y = Tensor([1.0, 0.0, 0.0, 1.0])
+    each_reduction(r, "bce_with_logits", [big, y], softplus(big.v) - big.v * y.v, "float32", functional("binary_cross_entropy_with_logits"),
+                   note="logits beyond exp's range")
+
+
+def record_class_losses(r):
+    for dtype in FLOATS:
+        z, w = normal((4, 3), dtype, "classes", 2.0), Tensor([1.0, 0.5, 2.0], dtype)
+        top = z.v.max(1, keepdims=True)
+        logs = z.v - top - np.log(np.exp(z.v - top).sum(1, keepdims=True))
+        ce = functional("cross_entropy")
+        for kind in ("int64", "int32"):
+            y = Tensor([2, 0, 1, 2], kind)
+            pick = -logs[np.arange(4), y.v]
+            each_reduction(r, "cross_entropy", [z, y], pick, dtype, lambda z, y, reduction: ce(z, y.long(), reduction=reduction))
+        y = Tensor([2, 0, 1, 2], "int64")
+        for smooth in (0.1, 0.5):
+            soft = (1 - smooth) * pick + smooth * -logs.mean(1)
+            each_reduction(r, "cross_entropy", [z, y], soft, dtype, lambda z, y, reduction: ce(z, y, label_smoothing=smooth, reduction=reduction),
+                           label_smoothing=smooth)
+        for ignore in (-100, 1):
+            part = Tensor([2, ignore, 0, ignore], "int64")
+            losses = np.where(part.v == ignore, 0.0, -logs[np.arange(4), np.where(part.v == ignore, 0, part.v)])
+            each_reduction(r, "cross_entropy", [z, part], losses, dtype, lambda z, y, reduction: ce(z, y, ignore_index=ignore, reduction=reduction),
+                           note="ignored rows do not count", count=2, **({} if ignore == -100 else {"ignore_index": ignore}))
+            smoothed = np.where(part.v == ignore, 0.0, 0.9 * losses + 0.1 * -logs.mean(1))
+            each_reduction(r, "cross_entropy", [z, part], smoothed, dtype,
+                           lambda z, y, reduction: ce(z, y, ignore_index=ignore, label_smoothing=0.1, reduction=reduction),
+                           count=2, label_smoothing=0.1, **({} if ignore == -100 else {"ignore_index": ignore}))
+        r.case("cross_entropy", [z, filled((4,), "int64", -100)], Tensor(0.0, dtype, raw=True), None, note="nothing takes part: 0, where PyTorch says nan")
+        weighted = pick * w.v[y.v]
+        r.case("cross_entropy", [z, y, w], Tensor(weighted.mean(), dtype, raw=True), lambda z, y, w: ce(z, y, w, reduction="none").mean(),
+               note="class weights multiply; the mean divides by the count")
+        r.case("cross_entropy", [z, y, w], Tensor(weighted.sum() / w.v[y.v].sum(), dtype, raw=True), lambda z, y, w: ce(z, y, w), normalize="weights")
+        r.case("cross_entropy", [z, y, w], Tensor(weighted, dtype, raw=True), lambda z, y, w: ce(z, y, w, reduction="none"), reduction="none")
+        given = Tensor(logs, dtype)
+        for ignore in (-100, 1):
+            part = Tensor([2, ignore, 0, 0], "int64")
+            losses = np.where(part.v == ignore, 0.0, -given.v[np.arange(4), np.where(part.v == ignore, 0, part.v)])
+            each_reduction(r, "nll_loss", [given, part], losses, dtype,
+                           lambda z, y, reduction: torch.nn.functional.nll_loss(z, y, ignore_index=ignore, reduction=reduction),
+                           count=3, **({} if ignore == -100 else {"ignore_index": ignore}))
+    z = Tensor([[1000.0, 0.0], [-1000.0, 0.0]])
+    r.case("cross_entropy", [z, Tensor([0, 0], "int64")], Tensor(500.0, raw=True), lambda z, y: torch.nn.functional.cross_entropy(z, y), note="large logits")
+
+
+def record(r):
+    record_linear(r)
+    record_embedding(r)
+    record_norms(r)
+    record_pointwise_losses(r)
+    record_class_losses(r)
