@@ -65,7 +65,8 @@ workspace "ltrain"
     linkoptions { "-fsanitize=thread" }
   filter "configurations:fuzz" -- clang's libFuzzer; targets in tests/fuzz link the library built here
     symbols "On"
-    buildoptions { "-O1", "-fno-omit-frame-pointer", "-fsanitize=fuzzer-no-link,address,undefined", "-fno-sanitize-recover=undefined" }
+    buildoptions { "-O1", "-fno-omit-frame-pointer", "-fsanitize=fuzzer-no-link,address,undefined" }
+    buildoptions { "-fno-sanitize-recover=undefined" }
     linkoptions { "-fsanitize=address,undefined" }
   for _, config in ipairs(configs) do
     filter("configurations:" .. config)

@@ -59,8 +59,8 @@ end
 ---@return string[] candidates whole words
 ---@return integer typed
 function M.candidates(line, lookup, variables)
-  local names, word, values_only = {}, nil, false
-  word = line:match("require%s*%(?%s*[\"']([%w_.]*)$")
+  local names = {}
+  local word = line:match("require%s*%(?%s*[\"']([%w_.]*)$")
   if word then
     add_modules(names, word)
   else
@@ -75,8 +75,7 @@ function M.candidates(line, lookup, variables)
       end
       if value == nil then return {}, 0 end
       add_fields(names, value, 0)
-      values_only = separator == ":"
-      if values_only then
+      if separator == ":" then -- methods only
         for name in pairs(names) do
           local found, member = pcall(function() return value[name] end)
           if found and type(member) ~= "function" then names[name] = nil end
