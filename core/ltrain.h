@@ -45,4 +45,258 @@ enum lt_dtype {
 const char *lt_dtype_name(int dtype);  /* "float32"; "?" for a number that is no dtype */
 int64_t lt_dtype_size(int dtype);      /* bytes an element */
 
+/* ---- tensors ----
+ * A handle is what a script holds: a header and the generation it had when the handle was made. When a step scope ends,
+ * its headers are recycled under a new generation, so that dead handles cost nothing and a late use is an error. */
+typedef struct lt_tensor lt_tensor;
+typedef struct lt_handle {
+  lt_tensor *t_;
+  int32_t gen_;
+  int16_t op_;   /* the operator that made it, for messages; -1: none */
+  int8_t dtype_; /* enum lt_dtype */
+  int8_t ndim_;
+} lt_handle;
+
+enum lt_limits { LT_MAX_DIMS = 8, LT_MAX_LIST = 16, LT_MAX_OUT = 8 };
+
+void lt_release(lt_handle *h);                                 /* drops the handle's reference; any generation */
+int lt_retain(const lt_handle *h, lt_handle *out);             /* a second handle on the same tensor */
+int lt_check(const lt_handle *h);                              /* is the tensor still there? */
+int lt_shape(const lt_handle *h, int64_t *shape, int64_t *stride); /* [LT_MAX_DIMS] each; stride (elements) may be NULL */
+int lt_numel(const lt_handle *h, double *out);
+int lt_data(const lt_handle *h, void **out);                   /* address of the first element */
+int lt_item(const lt_handle *h, double *out);                  /* the value of a one-element tensor */
+int lt_item_int64(const lt_handle *h, int64_t *out);
+bool lt_same_tensor(const lt_handle *a, const lt_handle *b);
+bool lt_is_contiguous(const lt_handle *h);
+int64_t lt_tensor_version(const lt_handle *h);                 /* writes to its storage so far; -1 when it is gone */
+const char *lt_tensor_device(const lt_handle *h);
+/* A tensor over memory that somebody else owns; release(owner) is called when the last view is gone. */
+int lt_from_memory(int dtype, int ndim, const int64_t *shape, void *data, void *owner, void *release, lt_handle *out);
+/* A new tensor over the same bytes: offset and strides in elements, checked against the storage. */
+int lt_as_strided(const lt_handle *h, int ndim, const int64_t *shape, const int64_t *stride, int64_t offset,
+                  lt_handle *out);
+int lt_set_data(const lt_handle *h, const lt_handle *from);    /* h shows from's storage from now on: same shape, dtype */
+void lt_tensor_bump(const lt_handle *h);                       /* tells that its bytes were written from outside */
+
+/* ---- step scopes: tensors made while a scope is open die when its owner closes it ---- */
+int64_t lt_scope_open(void);                                   /* an id, or 0 when the limit of nesting is reached */
+int lt_scope_close(int64_t id, bool free_members);             /* innermost only; false: members move to the parent */
+int64_t lt_scope_top(void);                                    /* the innermost open scope, 0: none */
+int lt_scope_depth(void);
+int lt_keep(const lt_handle *h);                               /* takes the tensor out of every scope */
+int lt_keep_in(const lt_handle *h, int64_t id);                /* moves it to that scope; 0: out of every scope */
+typedef struct lt_scope_token { int64_t id_; } lt_scope_token; /* held by an iterator, orphans its scope when collected */
+void lt_scope_orphan(lt_scope_token *token);
+int lt_scope_reap(void);                                       /* after a full collection: merges orphaned scopes */
+bool lt_scope_crowded(void);                                   /* many scopes are open: collect, then reap */
+
+/* ---- memory ---- */
+typedef struct lt_memory_stats {
+  double live, peak;             /* bytes of tensors, graph nodes and headers in use; the most so far */
+  double cached, limit;          /* bytes kept for reuse; what the engine may use */
+  double system_allocations;     /* calls to the system's allocator so far */
+  double allocations;            /* requests served so far, from the cache or the system */
+  double tensors, storages, nodes;
+} lt_memory_stats;
+void lt_memory(lt_memory_stats *out);
+int lt_memory_class(int index, double *block, double *live, double *cached); /* by block size; 1 while there are more */
+void lt_memory_reset_peak(void);
+void lt_memory_trim(void);                                     /* gives cached blocks back to the system */
+void lt_memory_collected(void);                                /* tells the pacing that a full collection has run */
+void lt_memory_set_limit(double bytes);
+
+/* ---- operators: reached through one call ---- */
+typedef struct lt_attr {
+  double f[4];
+  int64_t i[4];
+  int64_t list[16];
+  int32_t n_list;
+  uint32_t scalars; /* bit k: input k is the number f[k] */
+  int32_t device;
+  int32_t flags;    /* enum lt_call_flags */
+} lt_attr;
+enum lt_call_flags {
+  LT_CALL_BOUND = 1,     /* out[0] holds a tensor that takes the result */
+  LT_CALL_ACCUMULATE = 2 /* and the result is added to it */
+};
+typedef struct lt_op_info { const char *name, *signature, *doc; int32_t flags, n_out; } lt_op_info;
+enum lt_op_flags {
+  LT_OP_ELEMENTWISE = 1, /* inputs broadcast; one loop for all */
+  LT_OP_VIEW = 2,        /* shares its input's storage */
+  LT_OP_RANDOM = 4,      /* draws from the generator */
+  LT_OP_HIDDEN = 8,      /* part of a gradient: not offered to scripts */
+  LT_OP_ACCUMULATE = 16, /* its kernel can add to a bound output */
+  LT_OP_NO_GRADIENT = 32, /* a step function of its inputs: the gradient is defined to be none */
+  LT_OP_INPLACE = 64,    /* offered with a trailing underscore too */
+  LT_OP_NO_METHOD = 128  /* a function only, no tensor method */
+};
+int lt_op_count(void);
+int lt_op_get(int op, lt_op_info *out);
+int lt_op_find(const char *name);                              /* -1: no such operator */
+int lt_call(int op, const lt_handle *const *in, int n_in, const lt_attr *attr, lt_handle *out, int n_out);
+
+/* ---- gradients ---- */
+bool lt_grad_enabled(void);
+bool lt_grad_enable(bool on);                                  /* returns what was */
+bool lt_requires_grad(const lt_handle *h);
+int lt_set_requires_grad(const lt_handle *h, bool on);         /* leaves only */
+bool lt_is_leaf(const lt_handle *h);
+int lt_grad(const lt_handle *h, lt_handle *out);               /* t_ = NULL: none so far */
+int lt_set_grad(const lt_handle *h, const lt_handle *grad);    /* NULL clears */
+int lt_grad_rows(const lt_handle *h, lt_handle *rows, lt_handle *values); /* a table's gradient; t_ = NULL: none */
+int lt_set_grad_rows(const lt_handle *h, const lt_handle *rows, const lt_handle *values);
+int lt_bind_grad(const lt_handle *h, const lt_handle *buffer); /* gradients of this leaf are written there (an arena) */
+int64_t lt_node_seq(const lt_handle *h);                       /* sequence number of the operation that made it; 0: leaf */
+int lt_add_hook(const lt_handle *h, int64_t function);         /* function: a number the script side understands */
+int lt_remove_hook(const lt_handle *h, int64_t function);
+/* Records that a script function made `out` from `in`; its rule is asked for as a request. */
+int lt_record(int64_t function, const lt_handle *const *in, int n_in, lt_handle *const *out, int n_out);
+void lt_anomaly(bool on);                                      /* look for NaN after every operator */
+/* Function numbers whose nodes or tensors are gone since the last call; returns how many were written. */
+int lt_functions_dropped(int64_t *out, int capacity);
+
+/* A running backward pass. `next` returns 0 done, < 0 error, else an enum lt_request that the caller serves. */
+typedef struct lt_backward lt_backward;
+enum lt_request { LT_REQUEST_COLLECT = 1, LT_REQUEST_FUNCTION = 2, LT_REQUEST_HOOK = 3 };
+enum lt_backward_flags { LT_BACKWARD_RETAIN = 1, LT_BACKWARD_CREATE_GRAPH = 2 };
+int lt_backward_new(const lt_handle *const *roots, const lt_handle *const *grads, int n_roots,
+                    const lt_handle *const *wrt, int n_wrt, int flags, lt_backward **out);
+int lt_backward_next(lt_backward *b, int64_t *function, int *n_grads);
+int lt_backward_grad(lt_backward *b, int i, lt_handle *out);   /* of the request; t_ = NULL: nobody used that output */
+int lt_backward_give(lt_backward *b, int i, const lt_handle *grad);
+int lt_backward_result(lt_backward *b, int i, lt_handle *out); /* gradient of wrt[i]; t_ = NULL: not reached */
+int64_t lt_backward_at(const lt_backward *b);                  /* sequence number of the node at work */
+void lt_backward_free(lt_backward *b);
+
+/* ---- random numbers, environment, threads ---- */
+void lt_manual_seed(int64_t seed);
+void lt_random_state(int64_t *seed, int64_t *call);
+void lt_set_random_state(int64_t seed, int64_t call);
+int lt_threads(void);
+int lt_set_threads(int n);
+int lt_env_get(int index, const char **name, const char **value, const char **doc); /* 1 while there are more */
+double lt_clock(void);                                         /* seconds, monotonic */
+
+
+/* ---- interruption: Ctrl-C, seen by long C loops ---- */
+int lt_interrupted(void); /* 1 from the request until somebody clears it: stop, and return LT_ERR_INTERRUPT */
+void lt_interrupt_request(void); /* safe inside a signal handler */
+void lt_interrupt_clear(void);
+
+/* ---- files ---- */
+/* Replaces a file in one step: the new content is there, flushed, or the old file is whole. Symbolic links are followed. */
+int lt_file_replace(const char *path, const void *bytes, int64_t n);
+
+/* ---- safetensors: reading. Tensors are numbered from 0 in the order of their data ---- */
+typedef struct lt_safetensors lt_safetensors;
+typedef struct lt_stored_tensor {
+  const char *name, *dtype_name; /* the file's words: "F32"; they live as long as the file is open */
+  const int64_t *shape;          /* [ndim] */
+  int64_t bytes;
+  int32_t dtype;                 /* enum lt_dtype; -1: legal, but ltrain does not compute with it */
+  int32_t ndim;
+} lt_stored_tensor;
+int lt_safetensors_open(const char *path, lt_safetensors **out); /* checks the whole header */
+void lt_safetensors_close(lt_safetensors *f);
+int64_t lt_safetensors_count(const lt_safetensors *f);
+int64_t lt_safetensors_find(const lt_safetensors *f, const char *name); /* -1: no such tensor */
+int lt_safetensors_entry(const lt_safetensors *f, int64_t index, lt_stored_tensor *out);
+int lt_safetensors_read(const lt_safetensors *f, int64_t index, void *out, int64_t bytes);
+int lt_safetensors_read_rows(const lt_safetensors *f, int64_t index, void *out, int64_t rows, int64_t row_bytes,
+                             int64_t row_stride); /* row r goes to out + r * row_stride bytes */
+/* Into a mapping that ends with the file: not aligned if the writer did not pad, and SIGBUS if the file is cut. */
+int lt_safetensors_data(lt_safetensors *f, int64_t index, const void **out);
+int64_t lt_safetensors_metadata_count(const lt_safetensors *f);
+int lt_safetensors_metadata_at(const lt_safetensors *f, int64_t index, const char **key, const char **value); /* by key */
+const char *lt_safetensors_metadata(const lt_safetensors *f, const char *key); /* NULL: not there */
+
+/* ---- safetensors: writing. create, add and set, then write, finish, free; free without finish leaves the old file ---- */
+typedef struct lt_safetensors_writer lt_safetensors_writer;
+int lt_safetensors_create(const char *path, lt_safetensors_writer **out);
+int lt_safetensors_add(lt_safetensors_writer *w, const char *name, int dtype, int ndim, const int64_t *shape,
+                       int64_t *index);
+int lt_safetensors_set(lt_safetensors_writer *w, const char *key, const char *value);
+/* Appends to the tensor's bytes; the first write ends the declarations. Tensors may come in any order. */
+int lt_safetensors_write(lt_safetensors_writer *w, int64_t index, const void *data, int64_t bytes);
+int lt_safetensors_write_rows(lt_safetensors_writer *w, int64_t index, const void *data, int64_t rows,
+                              int64_t row_bytes, int64_t row_stride);
+int lt_safetensors_finish(lt_safetensors_writer *w);
+void lt_safetensors_writer_free(lt_safetensors_writer *w);
+
+/* ---- npy ---- */
+typedef struct lt_npy lt_npy;
+typedef struct lt_npy_header {
+  int64_t shape[8];
+  int64_t count, bytes; /* elements; bytes of them as `dtype` */
+  int32_t dtype, ndim;
+  int32_t fortran;      /* how the file has it; what is read is row-major */
+  char descr[20];       /* the file's element type: "<f4" */
+} lt_npy_header;
+int lt_npy_open(const char *path, lt_npy **out);
+void lt_npy_close(lt_npy *f);
+void lt_npy_info(const lt_npy *f, lt_npy_header *out);
+int lt_npy_read(const lt_npy *f, void *out, int64_t bytes);
+int lt_npy_write(const char *path, int dtype, int ndim, const int64_t *shape, const void *data);
+
+/* ---- metrics: mergeable states. Scores and logits: any float type; labels and weights: any type, weights NULL: 1.
+ * Rows in messages count from 1. A failing update leaves the state as it was. Values that do not exist (AUC of one
+ * class, a mean of nothing) are reported as undefined, never as a number ---- */
+typedef struct lt_binary_metrics { /* zero it to start; labels from 0 to 1 */
+  double weight, positive;         /* sums of w, of w y */
+  double loss, loss_low;           /* sum of w * logloss, with the digits that did not fit */
+  double predicted, predicted_low; /* sum of w * probability */
+  double correct;                  /* sum of w where (logit > 0) == (y > 0.5) */
+  int64_t rows;
+} lt_binary_metrics;
+int lt_binary_update(lt_binary_metrics *m, const void *logits, int logit_dtype, const void *labels, int label_dtype,
+                     const void *weights, int weight_dtype, int64_t n);
+void lt_binary_merge(lt_binary_metrics *m, const lt_binary_metrics *other);
+bool lt_binary_logloss(const lt_binary_metrics *m, double *out);     /* false: undefined */
+bool lt_binary_accuracy(const lt_binary_metrics *m, double *out);
+bool lt_binary_calibration(const lt_binary_metrics *m, double *out); /* sum of p / sum of y; 1 is ideal */
+bool lt_binary_entropy(const lt_binary_metrics *m, double *out);     /* logloss / entropy of the base rate; < 1 learns */
+
+typedef struct lt_class_accuracy { double correct, weight; int64_t rows; } lt_class_accuracy;
+/* logits [n, classes], rows row_stride elements apart; labels int64 or int32; rows labelled `ignore` do not take part. */
+int lt_class_accuracy_update(lt_class_accuracy *m, const void *logits, int logit_dtype, int64_t n, int64_t classes,
+                             int64_t row_stride, const void *labels, int label_dtype, int64_t ignore,
+                             const void *weights, int weight_dtype);
+void lt_class_accuracy_merge(lt_class_accuracy *m, const lt_class_accuracy *other);
+bool lt_class_accuracy_value(const lt_class_accuracy *m, double *out);
+
+typedef struct lt_auc_value {
+  double auc, bound;         /* |auc - exact| <= bound */
+  double negative, positive; /* sums of weights */
+  int64_t rows;
+  bool defined;              /* both classes are there; otherwise auc is nan */
+  bool exact;
+} lt_auc_value;
+/* Sums of weights by class in bins of the logit: 2^16 over [-16, 16), the ends take the rest. Zero it to start. */
+enum lt_auc_bins { LT_AUC_BINS = 65536 };
+typedef struct lt_auc_histogram {
+  double side[2][65536]; /* negatives, positives */
+  int64_t rows;
+} lt_auc_histogram;
+int lt_auc_histogram_update(lt_auc_histogram *h, const void *logits, int logit_dtype, const void *labels,
+                            int label_dtype, const void *weights, int weight_dtype, int64_t n);
+void lt_auc_histogram_merge(lt_auc_histogram *h, const lt_auc_histogram *other);
+void lt_auc_histogram_value(const lt_auc_histogram *h, lt_auc_value *out);
+/* Exact while its rows fit into `budget` bytes (sorting included), a histogram beyond; the value says which. It depends
+ * on the rows alone, not on their order nor on how they were merged. */
+typedef struct lt_auc lt_auc;
+int lt_auc_new(int64_t budget, lt_auc **out);
+void lt_auc_free(lt_auc *a);
+void lt_auc_reset(lt_auc *a);
+int lt_auc_update(lt_auc *a, const void *scores, int score_dtype, const void *labels, int label_dtype,
+                  const void *weights, int weight_dtype, int64_t n);
+int lt_auc_merge(lt_auc *a, const lt_auc *other);
+int lt_auc_result(lt_auc *a, lt_auc_value *out);
+int64_t lt_auc_packed_bytes(const lt_auc *a); /* for sending a state to another process, and into checkpoints */
+void lt_auc_pack(const lt_auc *a, void *out);
+int lt_auc_merge_packed(lt_auc *a, const void *packed, int64_t bytes);
+/* In one call, without a budget: the AUC of one array. */
+int lt_auc_exact(const void *scores, int score_dtype, const void *labels, int label_dtype, const void *weights,
+                 int weight_dtype, int64_t n, lt_auc_value *out);
+
 #pragma GCC visibility pop
