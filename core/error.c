@@ -7,12 +7,11 @@
 
 static _Thread_local char message[2048];
 
-int lt_fail(int code, const char *format, ...) {
+void lt_fail_message(const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  return code;
 }
 
 int lt_fail_in(int code, const char *prefix) {

@@ -299,4 +299,188 @@ int lt_auc_merge_packed(lt_auc *a, const void *packed, int64_t bytes);
 int lt_auc_exact(const void *scores, int score_dtype, const void *labels, int label_dtype, const void *weights,
                  int weight_dtype, int64_t n, lt_auc_value *out);
 
+/* ---- data: counted memory; a tensor may adopt it (lt_from_memory with lt_buffer_release) ---- */
+typedef struct lt_buffer lt_buffer;
+int lt_buffer_new(int64_t bytes, lt_buffer **out);             /* zeroed, 64-byte aligned */
+void lt_buffer_retain(lt_buffer *b);
+void lt_buffer_release(lt_buffer *b);                          /* from any thread; NULL is fine */
+void *lt_buffer_data(const lt_buffer *b);
+int64_t lt_buffer_bytes(const lt_buffer *b);
+
+/* ---- data: files, unpacked by what their first bytes say: plain, gzip, zlib, xz, zstd, bzip2 ---- */
+typedef struct lt_stream lt_stream;
+int lt_stream_open(const char *path, lt_stream **out);
+int lt_stream_read(lt_stream *s, void *out, int64_t capacity, int64_t *got); /* *got = 0: the end */
+const char *lt_stream_packing(const lt_stream *s);             /* "plain", "gzip", ... */
+void lt_stream_cancel(lt_stream *s);                           /* from another thread: a read that waits fails */
+void lt_stream_close(lt_stream *s);
+
+/* idx files (MNIST's form), packed or not: all of the file in native byte order. shape: [8] */
+int lt_idx_read(const char *path, int32_t *dtype, int32_t *ndim, int64_t *shape, lt_buffer **out);
+
+/* ---- data: vocabularies, raw values -> ids ----
+ * Maps and hashes: id 0 is padding, 1 out of vocabulary, values or buckets follow from 2. Values of a map are ordered by
+ * falling count, then by bytes. A missing field is the empty text. Whole numbers are their own ids, 0 .. limit - 1.
+ * Encoding is safe from many threads; lt_vocabulary_add is not. */
+typedef struct lt_vocabulary lt_vocabulary;
+typedef struct lt_frame lt_frame;
+enum lt_vocabulary_kind { LT_VOCABULARY_MAP = 0, LT_VOCABULARY_HASH = 1, LT_VOCABULARY_WHOLE = 2 };
+typedef struct lt_vocabulary_info {
+  const char *name;
+  int32_t kind;
+  int32_t first;              /* id of the first value: 2, or 0 for whole numbers */
+  int64_t size;               /* ids are 0 .. size - 1: the rows an embedding needs */
+  int64_t min_count, dropped; /* of a map: values seen less often, left out while fitting */
+  int64_t seen, unknown;      /* fields encoded since the last reset; those that got id 1 */
+} lt_vocabulary_info;
+int lt_vocabulary_new(const char *name, int64_t min_count, lt_vocabulary **out); /* a map, filled by add in id order */
+int lt_vocabulary_add(lt_vocabulary *v, const char *text, int64_t length, int64_t count);
+int lt_vocabulary_fit(const lt_frame *f, int32_t column, const int64_t *rows, int64_t n, int64_t min_count,
+                      lt_vocabulary **out);                    /* on these rows; rows NULL: all */
+int lt_vocabulary_hash(const char *name, int64_t buckets, int64_t seed, lt_vocabulary **out);
+int lt_vocabulary_whole(const char *name, int64_t limit, lt_vocabulary **out);
+void lt_vocabulary_retain(lt_vocabulary *v);
+void lt_vocabulary_release(lt_vocabulary *v);
+int64_t lt_vocabulary_encode(lt_vocabulary *v, const char *text, int64_t length); /* the id, or < 0: an error */
+int lt_vocabulary_text(const lt_vocabulary *v, int64_t id, const char **text, int64_t *length, int64_t *count);
+void lt_vocabulary_describe(const lt_vocabulary *v, lt_vocabulary_info *out);
+void lt_vocabulary_reset_counters(lt_vocabulary *v);
+/* As text, for a file beside the model: a head line, then one line "count TAB value" for each id from 2 on. */
+int lt_vocabulary_save(const lt_vocabulary *v, lt_buffer **out);
+int lt_vocabulary_load(const char *text, int64_t length, lt_vocabulary **out);
+
+/* ---- data: frames, named columns of rows in memory ----
+ * One array of records: the value of column c in row r is at data(records) + r * stride + offset(c). Columns of one
+ * dtype named one after another are neighbours in the record, so they are one strided [rows, k] matrix. */
+enum lt_column_kind { LT_COLUMN_NUMBER = 0, LT_COLUMN_TEXT = 1 };
+typedef struct lt_frame_column {
+  const char *name;
+  int32_t kind;  /* enum lt_column_kind */
+  int32_t dtype; /* of numbers: float32, float64, int32, int64 */
+} lt_frame_column;
+typedef struct lt_frame_info {
+  const char *name;
+  int32_t kind, dtype; /* a text column holds int32 codes of its dictionary until it is encoded */
+  int64_t offset;      /* bytes from the start of the record */
+  int64_t values;      /* of text: size of the dictionary */
+} lt_frame_info;
+int lt_frame_new(const lt_frame_column *columns, int32_t width, int64_t rows, lt_frame **out); /* zeroed */
+void lt_frame_retain(lt_frame *f);
+void lt_frame_release(lt_frame *f);
+int64_t lt_frame_rows(const lt_frame *f);
+int64_t lt_frame_stride(const lt_frame *f);                    /* bytes from row to row */
+int32_t lt_frame_width(const lt_frame *f);                     /* columns */
+lt_buffer *lt_frame_records(const lt_frame *f);                /* borrowed; retain it for a view */
+int lt_frame_describe(const lt_frame *f, int32_t column, lt_frame_info *out); /* columns count from 0 */
+int32_t lt_frame_find(const lt_frame *f, const char *name);    /* -1: no such column */
+int lt_frame_text(const lt_frame *f, int32_t column, int64_t code, const char **text, int64_t *length, int64_t *uses);
+int lt_frame_append(lt_frame *f, const lt_frame *more);
+int lt_frame_select(const lt_frame *f, const int64_t *rows, int64_t n, lt_frame **out);
+int lt_frame_filter(const lt_frame *f, const uint8_t *mask, lt_frame **out); /* mask: [rows], nonzero stays */
+int lt_frame_gather(const lt_frame *f, const int64_t *rows, int64_t n, const int32_t *columns, int32_t width,
+                    void *out);                                /* [n, width] of the columns' one dtype */
+int lt_frame_encode(lt_frame *f, int32_t column, lt_vocabulary *v); /* text -> int32 ids, in place */
+/* Float32 -> int32 ids, in place: 1 for NaN, else 2 + edges <= value (so edges + 3 ids in all). */
+int lt_frame_bucketize(lt_frame *f, int32_t column, const float *edges, int64_t edge_count);
+int lt_bucketize(const float *values, int64_t n, const float *edges, int64_t edge_count, int32_t *out);
+int lt_frame_quantiles(const lt_frame *f, int32_t column, const int64_t *rows, int64_t n, int32_t buckets,
+                       float *edges, int64_t *edge_count);     /* edges: [buckets - 1]; rows NULL: all */
+
+/* ---- data: delimited text ---- */
+typedef struct lt_csv lt_csv;
+enum lt_missing { LT_MISSING_ERROR = 0, LT_MISSING_FILL = 1 };
+typedef struct lt_csv_column {
+  const char *name;
+  int32_t kind, dtype;    /* as in lt_frame_column */
+  int32_t on_missing;     /* enum lt_missing; a missing text is the empty text */
+  double fill;            /* of float columns */
+  int64_t fill_whole;     /* of int columns */
+  lt_vocabulary *encoder; /* of text columns: ids at once; NULL: codes of a dictionary made while reading */
+} lt_csv_column;
+typedef struct lt_csv_options {
+  int32_t delimiter, quote;     /* bytes; quote 0: quotes are plain text */
+  int32_t header;               /* 1: the first line names the columns */
+  int32_t skip_lines;           /* before the header */
+  int32_t trim;                 /* 1: blanks around fields don't count */
+  int32_t skip_bad;             /* 1: bad rows are left out, counted, and the first few kept as reports */
+  int32_t count_only;           /* 1: no rows, only the dictionaries of text columns with their counts */
+  int32_t threads;              /* 0: the caller's own */
+  int32_t missing_count, name_count;
+  const char *const *missing;   /* fields that mean "no value", beside the empty one */
+  const char *const *names;     /* of all columns of the file; they replace the header's */
+  const char *comment;          /* lines that begin so are left out; NULL: none */
+  int64_t block_bytes;          /* text parsed as one piece */
+  int64_t queue_bytes;          /* text in blocks that are made but not yet fetched */
+  int64_t max_line_bytes;
+  int64_t dictionary_bytes;     /* memory for dictionaries made while reading */
+} lt_csv_options;
+typedef struct lt_csv_stats {
+  int64_t rows, bad, lines, bytes; /* bytes of text */
+  int64_t waits;                   /* times the consumer found nothing ready */
+  double waited;                   /* and for how many seconds */
+} lt_csv_stats;
+void lt_csv_defaults(lt_csv_options *out);
+int lt_csv_open(const char *const *paths, int32_t path_count, const lt_csv_options *options,
+                const lt_csv_column *columns, int32_t column_count, lt_csv **out); /* reads the first header */
+int32_t lt_csv_name_count(const lt_csv *c);                    /* columns of the file */
+const char *lt_csv_name(const lt_csv *c, int32_t position);
+int lt_csv_next(lt_csv *c, lt_frame **out);                    /* the next block of rows; *out = NULL: the end */
+int lt_csv_read(lt_csv *c, lt_frame **out);                    /* all of it; closing remains the caller's */
+void lt_csv_status(const lt_csv *c, lt_csv_stats *out);
+int lt_csv_report(const lt_csv *c, int32_t index, char *out, int64_t capacity); /* of a bad row; 1 while there are */
+void lt_csv_close(lt_csv *c);
+
+/* ---- data: order and batches ---- */
+/* A bijection on 0 .. n - 1 that depends on (seed, epoch) alone; at() is O(1). */
+typedef struct lt_permutation lt_permutation;
+int lt_permutation_new(int64_t n, int64_t seed, int64_t epoch, lt_permutation **out);
+int64_t lt_permutation_at(const lt_permutation *p, int64_t position);
+void lt_permutation_fill(const lt_permutation *p, int64_t position, int64_t n, int64_t *out);
+void lt_permutation_free(lt_permutation *p);
+
+typedef struct lt_batcher lt_batcher;
+typedef struct lt_batch lt_batch;
+typedef struct lt_batch_part {
+  const int32_t *columns; /* of one dtype */
+  int32_t width;
+  int32_t finite;         /* 1: NaN and infinity are errors that name column and row */
+} lt_batch_part;
+typedef struct lt_batch_options {
+  int64_t batch;          /* global rows a step */
+  int32_t drop_last;
+  int32_t shuffle;        /* 1: rows in the order of lt_permutation(seed, epoch) */
+  int64_t seed, epoch;
+  int64_t position;       /* rows of this epoch that were delivered before */
+  int32_t rank, ranks;    /* this rank's contiguous share of each batch; ranks 0 counts as 1 */
+  int32_t threads;        /* 0: batches are made when asked for */
+  int32_t depth;          /* batches ready or in the making, at most */
+} lt_batch_options;
+/* rows: [n] the frame's rows that take part, NULL: all. The frame stays as it is while the batcher lives. */
+int lt_batcher_open(lt_frame *f, const int64_t *rows, int64_t n, const lt_batch_part *parts, int32_t part_count,
+                    const lt_batch_options *options, lt_batcher **out);
+int lt_batcher_next(lt_batcher *b, lt_batch **out);            /* *out = NULL: the epoch is over */
+int64_t lt_batcher_position(const lt_batcher *b);              /* with seed and epoch: the state to resume from */
+int64_t lt_batcher_steps(const lt_batcher *b);                 /* batches from the start position to the end */
+void lt_batcher_status(const lt_batcher *b, lt_csv_stats *out); /* rows, waits, waited */
+void lt_batcher_close(lt_batcher *b);                          /* at any time */
+int64_t lt_batch_rows(const lt_batch *b);                      /* of this rank */
+int64_t lt_batch_global_rows(const lt_batch *b);               /* of all ranks */
+int64_t lt_batch_first(const lt_batch *b);                     /* position in the epoch of this rank's first row */
+lt_buffer *lt_batch_part_buffer(const lt_batch *b, int32_t part); /* [rows, width]; borrowed, retain it to keep it */
+lt_buffer *lt_batch_row_numbers(const lt_batch *b);            /* [rows] int64: rows of the frame */
+void lt_batch_release(lt_batch *b);
+
+/* ---- data: a stand-in for big click logs, every row computable by itself from (seed, row) ---- */
+typedef struct lt_clicks_options {
+  int64_t rows, first_row; /* rows first_row .. first_row + rows - 1 of the endless log */
+  int64_t values;          /* ids of all fields together */
+  int64_t seed;
+  int32_t small_fields, small_values, large_fields;
+  int32_t reserved;        /* ids of each field that no row uses: 0, or 2 (padding, out of vocabulary) */
+  int32_t threads;
+} lt_clicks_options;
+void lt_clicks_defaults(lt_clicks_options *out);
+/* Columns "label" (float32), "C1", "C2", ... (int32): the small fields first. sizes: [fields] ids a field has. */
+int lt_clicks_make(const lt_clicks_options *options, int64_t *sizes, lt_frame **out);
+
 #pragma GCC visibility pop
