@@ -28,7 +28,7 @@ typedef struct plan {
   }
 
 static void load_half(void *out, int kind, const uint16_t *in, int dtype, int64_t stride, int64_t n) {
-  uint16_t packed[LT_BLOCK];
+  uint16_t packed[LT_BLOCK] = {0};
   float wide[LT_BLOCK] = {0};
   for (int64_t i = 0; i < n; i++) packed[i] = in[i * stride];
   if (dtype == LT_BFLOAT16) lt_bf16_to_f32(wide, packed, n);
@@ -66,8 +66,8 @@ static int64_t whole(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v 
 
 void lt_store_block(void *out, int dtype, int64_t stride, const void *in, int kind, int64_t n) {
   if (dtype == LT_BFLOAT16 || dtype == LT_FLOAT16) {
-    float wide[LT_BLOCK];
-    uint16_t packed[LT_BLOCK];
+    float wide[LT_BLOCK] = {0};
+    uint16_t packed[LT_BLOCK] = {0};
     const float *from = in;
     if (kind != LT_FLOAT32) {
       lt_load_block(wide, LT_FLOAT32, in, kind, 1, n);
