@@ -80,7 +80,7 @@ project "ltrain_core"
   removefiles { "core/cli/**.c" }
   buildoptions { "-Wa,-I../../core" } -- where .incbin in header.c looks, seen from build/make
   linkoptions { "-Wl,-soname,libltrain.so" }
-  links { "dnnl", "archive", "z", "cjson", "m" }
+  links { "dnnl", "archive", "isal", "z", "cjson", "m" }
   filter "not configurations:fuzz" -- fuzz targets reach parsers below the public API
     visibility "Hidden"
   for _, config in ipairs(configs) do

@@ -27,10 +27,10 @@ for arg in "$@"; do
   esac
 done
 
-if command -v premake5 >/dev/null; then
-  generate=(premake5 gmake)
-elif command -v premake4 >/dev/null; then
+if command -v premake4 >/dev/null; then # Debian's, which is what is tested
   generate=(premake4 --file=premake5.lua gmake)
+elif command -v premake5 >/dev/null; then
+  generate=(premake5 gmake)
 else
   echo "build: neither premake4 nor premake5 is installed; run scripts/setup.sh" >&2
   exit 1

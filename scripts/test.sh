@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# All tests. Installs what they need, builds, checks the sources, runs the specs; --long adds sanitizers and fuzzing.
+# Each check counts as one test beside the specs. The last line is the sum: `N passed, N failed, N skipped`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/test.sh [--long]
+  --long    also the specs under address and undefined-behaviour sanitizers, the threaded parts under the thread
+            sanitizer, and each fuzz target for LTRAIN_FUZZ_SECONDS (20)
+TEXT
+}
+
+long=no
+for arg in "$@"; do
+  case "$arg" in
+    --long) long=yes ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+done
+
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+finish() {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+}
+
+# check NAME COMMAND...: one test; its output is shown when it fails
+check() {
+  local name=$1 begin=$SECONDS
+  shift
+  printf '== %s\n' "$name"
+  if "$@" >"$work/log" 2>&1; then
+    passed=$((passed + 1))
+    printf 'ok     %s, %d s\n' "$name" $((SECONDS - begin))
+    return 0
+  fi
+  failed=$((failed + 1))
+  sed 's/^/  /' "$work/log"
+  printf 'FAILED %s\n' "$name"
+  return 1
+}
+
+skip() {
+  skipped=$((skipped + 1))
+  printf 'skip   %s: %s\n' "$1" "$2"
+}
+
+# specs NAME PROGRAM [ARGUMENT...]: a run of `ltrain test`, whose counts are added
+specs() {
+  local name=$1 program=$2 p=0 f=0 s=0 status=0
+  shift 2
+  printf '== %s\n' "$name"
+  rm -f "$work/totals"
+  "$program" test --totals="$work/totals" "$@" || status=$?
+  if [ -s "$work/totals" ]; then read -r p f s <"$work/totals"; fi
+  if [ "$status" != 0 ] && [ "$f" = 0 ]; then f=1; fi # the run itself went wrong
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  printf '%s %s: %d passed, %d failed, %d skipped in all\n' "$([ "$f" = 0 ] && echo ok || echo FAILED)" "$name" \
+    "$p" "$f" "$s"
+}
+
+sources() { find core gpu tests "$@" 2>/dev/null | LC_ALL=C sort; }
+
+clang_reads_it() {
+  local file
+  for file in $(find core -name '*.c' | LC_ALL=C sort); do
+    clang -std=gnu11 -D_GNU_SOURCE -fopenmp -Wall -Wextra -Werror -fsyntax-only -Icore -I/usr/include/luajit-2.1 \
+      "$file" || return 1
+  done
+}
+
+# shellcheck disable=SC2046 # file names of ours have no spaces
+formatted() { clang-format --dry-run -Werror $(sources -name '*.[ch]'); }
+
+# ISO C beside GNU C: the header must stand on its own, in C and in C++.
+header_alone() {
+  printf '#include "ltrain.h"\nint main(void) { return lt_version() == 0; }\n' >"$work/alone.c"
+  gcc -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -Icore "$work/alone.c"
+}
+
+works_installed() {
+  scripts/install.sh --prefix "$work/prefix"
+  (cd / && "$work/prefix/bin/ltrain" -e 'print(require("ltrain").version)')
+  scripts/install.sh --prefix "$work/prefix" --uninstall
+  local left
+  left=$(find "$work/prefix" ! -type d)
+  if [ -n "$left" ]; then
+    echo "left behind: $left"
+    return 1
+  fi
+}
+
+with_premake5() {
+  premake5 --file=premake5.lua gmake && make --no-print-directory -C build/make config=release -j"$(nproc)"
+}
+
+fuzz_target() { # source, seconds
+  local name
+  name=$(basename "$1" .c)
+  clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Icore -Itests/fuzz "$1" \
+    -Lbuild/fuzz -lltrain -Wl,-rpath,"$PWD/build/fuzz" -o "build/fuzz/$name" || return 1
+  mkdir -p "build/fuzz/corpus/$name"
+  local corpora=("build/fuzz/corpus/$name")
+  if [ -d "tests/fuzz/$name" ]; then corpora+=("tests/fuzz/$name"); fi
+  "build/fuzz/$name" -max_total_time="$2" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$name-" "${corpora[@]}"
+}
+
+echo "== packages"
+scripts/setup.sh --tests
+echo "== build"
+if ! scripts/build.sh; then
+  failed=1
+  finish
+  exit 1
+fi
+passed=$((passed + 1)) # gcc, without a warning
+
+check "clang reads every C file without a warning" clang_reads_it || true
+check "the public header stands alone" header_alone || true
+check "clang-format" formatted || true
+check "luacheck" luacheck -q . || true
+check "shellcheck" shellcheck scripts/*.sh .ci/run || true
+check "install, run, uninstall" works_installed || true
+if command -v premake5 >/dev/null; then
+  check "premake5 builds it too" with_premake5 || true
+else
+  skip "premake5 builds it too" "premake5 is not installed"
+fi
+specs "specs" build/ltrain tests
+
+if [ "$long" = yes ]; then
+  if check "build with address and undefined-behaviour sanitizers" scripts/build.sh asan --no-link; then
+    # LuaJIT's own heap hides pointers from the leak checker
+    ASAN_OPTIONS=detect_leaks=0 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
+      specs "specs with sanitizers" build/asan/ltrain tests
+  fi
+  if check "build with the thread sanitizer" scripts/build.sh tsan --no-link; then
+    LTRAIN_THREADS=1 OMP_NUM_THREADS=1 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
+      TSAN_OPTIONS="ignore_noninstrumented_modules=1 exitcode=66" \
+      specs "threaded specs with the thread sanitizer" build/tsan/ltrain --tags=threads tests
+  fi
+  if check "build for fuzzing" scripts/build.sh fuzz; then
+    for target in tests/fuzz/*.c; do
+      [ -e "$target" ] || continue
+      check "fuzz $(basename "$target" .c)" fuzz_target "$target" "${LTRAIN_FUZZ_SECONDS:-20}" || true
+    done
+  fi
+fi
+
+finish
