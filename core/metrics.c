@@ -47,7 +47,7 @@ void lt_metric_load(const metric_rows *r, int64_t at, metric_block *b) {
 }
 
 static int check_row(const metric_rows *r, const metric_block *b, int64_t at, int i) {
-  double y = b->label[i], w = b->weight[i];
+  double y = isnan(b->label[i]) ? NAN : b->label[i], w = isnan(b->weight[i]) ? NAN : b->weight[i]; /* never "-nan" */
   long long row = (long long)(at + i + 1);
   if (!(w >= 0 && w <= 1.7976931348623157e308))
     return lt_fail(LT_ERR_ARGUMENT, "%s: weight of row %lld is %g; weights must be finite and not negative", r->op, row,
@@ -172,6 +172,7 @@ int lt_class_accuracy_update(lt_class_accuracy *m, const void *logits, int logit
     int64_t label = lt_load_int(labels, label_dtype, row);
     double w = 1;
     if (weights) lt_metric_widen(&w, weights, weight_dtype, row, 1);
+    if (isnan(w)) w = NAN; /* never "-nan" */
     if (!(w >= 0 && w <= 1.7976931348623157e308))
       return lt_fail(LT_ERR_ARGUMENT, "accuracy: weight of row %lld is %g; weights must be finite and not negative",
                      (long long)row + 1, w);

@@ -224,14 +224,14 @@ static const char *guess(const char first[8]) {
                {"PK\x03\x04", "a zip archive (PyTorch or npz); convert it to safetensors"},
                {"\x80\x02", "a pickle; convert it to safetensors"},
                {"\x1f\x8b", "gzip; unpack it first"},
-               {"\x93NUMPY", "a npy file; read it with lt.load_npy"},
+               {"\x93NUMPY", "npy; read it as such"},
                {"\x89HDF", "HDF5; convert it to safetensors"},
                {"GGUF", "GGUF; convert it to safetensors"},
                {"<", "a web page, saved in place of the file; fetch it again"},
                {"{", "JSON without the eight bytes before it"}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (!memcmp(first, kinds[i].start, strlen(kinds[i].start))) return kinds[i].what;
-  return "some other kind of file, or a damaged one";
+  return NULL;
 }
 
 static int load(lt_safetensors *f) {
@@ -243,10 +243,11 @@ static int load(lt_safetensors *f) {
   LT_TRY(lt_file_read(f->fd, f->path, first, 8, 0));
   uint64_t n = 0;
   for (int i = 7; i >= 0; i--) n = n << 8 | first[i];
-  if (n > SAFETENSORS_MAX_HEADER)
+  const char *kind = guess((char *)first);
+  if (n > SAFETENSORS_MAX_HEADER || (kind && (int64_t)n > f->file_bytes - 8))
     return REFUSE(
-        f, "not a safetensors file: a header of %llu bytes is above the format's limit of %d; this looks like %s",
-        (unsigned long long)n, SAFETENSORS_MAX_HEADER, guess((char *)first));
+        f, "not a safetensors file (the header would have %llu bytes; up to %d are possible); this looks like %s",
+        (unsigned long long)n, SAFETENSORS_MAX_HEADER, kind ? kind : "another kind of file, or a damaged one");
   if ((int64_t)n > f->file_bytes - 8)
     return REFUSE(
         f, "the header of %llu bytes reaches beyond the end of the file (%lld bytes); it is cut short or damaged",
