@@ -30,9 +30,10 @@ static inline TARGET VEC NAME(load_part)(const ELEM *from, int64_t count) {
 }
 
 /* The heart: ROWS x (vectors) sums stay in registers over k steps. */
-static inline __attribute__((always_inline)) TARGET void
-NAME(tile)(const int rows, const int vectors, int64_t k, const ELEM *a, int64_t a_row, int64_t a_col, const ELEM *b,
-           ELEM *c, int64_t c_row, const gemm_finish *finish) {
+static inline __attribute__((always_inline)) TARGET void NAME(tile)(const int rows, const int vectors, int64_t k,
+                                                                    const ELEM *a, int64_t a_row, int64_t a_col,
+                                                                    const ELEM *b, ELEM *c, int64_t c_row,
+                                                                    const gemm_finish *finish) {
   VEC sum[ROWS][GEMM_MAX_VECTORS];
   const ELEM *row[ROWS];
 #pragma GCC unroll 8
@@ -134,9 +135,10 @@ static inline TARGET ELEM NAME(lane_sum)(VEC v) {
   return sum;
 }
 
-static inline __attribute__((always_inline)) TARGET void
-NAME(dot_tile)(const int rows, const int columns, int64_t k, const ELEM *a, int64_t a_row, const ELEM *b, int64_t b_col,
-               ELEM *c, int64_t c_row, const gemm_finish *finish, int64_t column) {
+static inline __attribute__((always_inline)) TARGET void NAME(dot_tile)(const int rows, const int columns, int64_t k,
+                                                                        const ELEM *a, int64_t a_row, const ELEM *b,
+                                                                        int64_t b_col, ELEM *c, int64_t c_row,
+                                                                        const gemm_finish *finish, int64_t column) {
   VEC sum[2][4];
   int64_t p = 0;
 #pragma GCC unroll 2
@@ -159,8 +161,7 @@ NAME(dot_tile)(const int rows, const int columns, int64_t k, const ELEM *a, int6
     for (int i = 0; i < rows; i++) {
       VEC av = NAME(load_part)(a + i * a_row + p, k - p);
 #pragma GCC unroll 4
-      for (int j = 0; j < columns; j++)
-        sum[i][j] = MADD(av, NAME(load_part)(b + j * b_col + p, k - p), sum[i][j]);
+      for (int j = 0; j < columns; j++) sum[i][j] = MADD(av, NAME(load_part)(b + j * b_col + p, k - p), sum[i][j]);
     }
   }
 #pragma GCC unroll 2
