@@ -13,5 +13,3 @@ void host_add_interrupt(lua_State *L); /* taking an interrupt in hand */
 /* interrupt.c: from the first call on, SIGINT makes Lua code raise "interrupted". */
 void interrupt_install(lua_State *L);
 void interrupt_uninstall(void); /* before lua_close */
-/* While a line is being read, SIGINT is only noted: there is no computation to stop. */
-void interrupt_at_prompt(int at_prompt);

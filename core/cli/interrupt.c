@@ -95,7 +95,18 @@ void interrupt_uninstall(void) {
   has_grace = 0;
 }
 
-void interrupt_at_prompt(int at_prompt) { prompting = at_prompt; }
+/* set_interruptible(on): off, an interrupt is only noted, for whoever reads the next line; on, it raises, one that was
+ * noted before at once. */
+static int set_interruptible(lua_State *L) {
+  prompting = !lua_toboolean(L, 1);
+  if (prompting) {
+    set_timer(0);
+    lua_sethook(L, NULL, 0, 0);
+  } else if (lt_interrupted()) {
+    return luaL_error(L, "interrupted");
+  }
+  return 0;
+}
 
 /* take_interrupt() -> was there one? Ends it: flag, hook and timer are quiet afterwards. For top levels only. */
 static int take_interrupt(lua_State *L) {
@@ -111,4 +122,6 @@ static int take_interrupt(lua_State *L) {
 void host_add_interrupt(lua_State *L) {
   lua_pushcfunction(L, take_interrupt);
   lua_setfield(L, -2, "take_interrupt");
+  lua_pushcfunction(L, set_interruptible);
+  lua_setfield(L, -2, "set_interruptible");
 }

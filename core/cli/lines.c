@@ -127,7 +127,8 @@ static int start(void) {
   return 1;
 }
 
-/* edit_line(prompt, complete) -> line; or nil and "end", "interrupt" or a message */
+/* edit_line(prompt, complete) -> line; or nil and "end", "interrupt" or a message. To be called while interrupts are
+ * only noted (set_interruptible(false)). */
 static int edit_line(lua_State *L) {
   snprintf(prompt_text, sizeof prompt_text, "%s", luaL_checkstring(L, 1));
   if (!start()) {
@@ -140,12 +141,10 @@ static int edit_line(lua_State *L) {
   sigset_t block;
   sigemptyset(&block);
   sigaddset(&block, SIGINT);
-  interrupt_at_prompt(1);
   pthread_sigmask(SIG_BLOCK, &block, &outside);
   int length = 0;
   const char *line = el_gets(editor, &length);
   pthread_sigmask(SIG_SETMASK, &outside, NULL);
-  interrupt_at_prompt(0);
   if (lt_interrupted()) {
     lt_interrupt_clear();
     el_reset(editor);

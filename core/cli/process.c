@@ -135,9 +135,11 @@ static int wait_children(lua_State *L) {
   return 0;
 }
 
-/* kill_child(child): SIGKILL for it and its group; poll_child still reports the end */
+/* kill_child(child, signal or SIGKILL): for it and its group; poll_child still reports the end */
 static int kill_child(lua_State *L) {
-  kill_group(to_child(L, 1));
+  const child_t *child = to_child(L, 1);
+  int number = luaL_optint(L, 2, SIGKILL);
+  if (child->pid > 0) kill(-child->pid, number);
   return 0;
 }
 

@@ -73,6 +73,17 @@ function M.need(name)
   return path
 end
 
+-- Starts a program; the result has expect(text), signal(number) and finish().
+---@param command string[] program and arguments; "ltrain" stands for this program
+---@return ltrain.SpecProcess
+function M.start(command) return require("ltrain.cli.spec_process").start(command) end
+
+-- Runs a program to its end. Returns its output (both streams) and its exit status, or -1 with a signal's name.
+---@param command string[]
+---@param seconds number? default 60
+---@return string output, integer status, string signal
+function M.run(command, seconds) return M.start(command):finish(seconds) end
+
 local registered, luassert = pcall(require, "luassert")
 if registered then
   local function close(state, arguments)

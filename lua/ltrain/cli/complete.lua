@@ -35,6 +35,12 @@ local function add_fields(names, value, depth)
   if type(index) == "table" then add_fields(names, index, depth + 1) end
 end
 
+-- value[name], nil where that cannot be asked.
+local function member_of(value, name)
+  local found, member = pcall(function() return value[name] end)
+  if found then return member end
+end
+
 -- Module names below lua/ and models/ that begin with `word`.
 local function add_modules(names, word)
   local folder, prefix = word:match("^(.*)%.([^.]*)$")
@@ -70,15 +76,14 @@ function M.candidates(line, lookup, variables)
     if parent then
       local value
       for name in parent:gmatch("[^.:]+") do
-        if value == nil then value = lookup(name) else value = value[name] end
+        if value == nil then value = lookup(name) else value = member_of(value, name) end
         if value == nil then return {}, 0 end
       end
       if value == nil then return {}, 0 end
       add_fields(names, value, 0)
       if separator == ":" then -- methods only
         for name in pairs(names) do
-          local found, member = pcall(function() return value[name] end)
-          if found and type(member) ~= "function" then names[name] = nil end
+          if type(member_of(value, name)) ~= "function" then names[name] = nil end
         end
       end
     elseif path:find("^%d") or path == "" then

@@ -18,12 +18,13 @@ local function import(env)
   if found then
     env.lt = lt
   else
-    complain("the library does not load, so `lt` is nil here:\n" .. tostring(lt))
+    complain("the library does not load, so `lt` is nil: " .. tostring(lt):match("[^\n]*"))
   end
   env.help = function(x) return require("ltrain.help").print(x) end
 end
 
--- Runs one entry. Returns false when it went wrong.
+-- Runs one entry. Returns 0, or the exit status for what went wrong. Ctrl-C raises in here only: elsewhere the session's
+-- own code is at work, and the line that is read next answers it.
 local function run(state, source)
   local show = function(...)
     local n = select("#", ...)
@@ -36,12 +37,20 @@ local function run(state, source)
   local entry, message = state:load(source, show)
   if not entry then
     complain(message or "not a chunk of Lua")
-    return false
+    return 1
   end
-  local handler = function(problem) return require("ltrain.cli.errors").caught(problem) end
-  local ok, failure = xpcall(entry, handler)
-  if not ok then complain(failure.text) end
-  return ok
+  local ok, failure = xpcall(function()
+    host.set_interruptible(true)
+    entry()
+    host.set_interruptible(false)
+  end, function(problem)
+    local failure = require("ltrain.cli.errors").caught(problem)
+    host.set_interruptible(false)
+    return failure
+  end)
+  if ok then return 0 end
+  complain(failure.text)
+  return failure.interrupted and 130 or 1
 end
 
 -- Collects lines until they make an entry. `read(prompt)` gives a line, or nil and a reason.
@@ -130,12 +139,15 @@ end
 ---@return integer exit status
 function M.main()
   import(_G)
+  host.set_interruptible(false)
   local state = session.new(_G)
   if host.is_terminal(0) and host.is_terminal(1) then return terminal_session(state) end
   while true do
     local entry = read_entry(read_pipe)
+    if host.take_interrupt() then return 130 end
     if not entry then return 0 end
-    if entry:find("%S") and not run(state, entry) then return 1 end
+    local status = entry:find("%S") and run(state, entry) or 0
+    if status ~= 0 then return status end
   end
 end
 
