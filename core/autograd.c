@@ -147,7 +147,8 @@ static int add_to(const lt_backward *b, lt_tensor **slot, lt_tensor *g) {
     return LT_OK;
   }
   lt_tensor *in[] = {*slot, g}, *sum;
-  if (!creates_graph(b) && atomic_load(&(*slot)->refs) == 1 && !(*slot)->is_view && lt_tensor_is_contiguous(*slot))
+  bool own = atomic_load(&(*slot)->refs) == 1 && atomic_load(&(*slot)->storage->refs) == 1; /* no view of it elsewhere */
+  if (!creates_graph(b) && own && !(*slot)->is_view && lt_tensor_is_contiguous(*slot))
     return lt_run_into(LT_OP_add, in, 2, NULL, *slot, false);
   LT_TRY(lt_run(LT_OP_add, in, 2, NULL, &sum, 1));
   lt_tensor_release(*slot);
@@ -256,7 +257,8 @@ void lt_grad_by(lt_back *b, int i, int id, const lt_attr *attr, int n_in, lt_ten
   if (!lt_wants(b, i)) return;
   lt_tensor *leaf = b->edge[i].leaf;
   lt_leaf *l = leaf ? leaf->leaf : NULL;
-  if (l && !l->rows && (l->grad || l->bound) && !creates_graph(b->pass) && !pending_of(b->pass, leaf) &&
+  bool is_view = lt_op_at(id)->flags & LT_OP_VIEW; /* gives memory of its own, or nothing to write */
+  if (l && !is_view && !l->rows && (l->grad || l->bound) && !creates_graph(b->pass) && !pending_of(b->pass, leaf) &&
       (!l->grad || lt_op_at(id)->flags & LT_OP_ACCUMULATE)) {
     bool accumulate = l->grad != NULL;
     b->status = lt_run_into(id, in, n_in, attr, accumulate ? l->grad : l->bound, accumulate);

@@ -6,6 +6,7 @@
  * argument); number (next attr.f), int, bool, dim (1-based, negative from the end), dtype, one|two|three (a name from that
  * list) (next attr.i); dims, ints (the one attr.list). A default of nil for a dim or dims means "all". */
 #include "autograd.h"
+#include "random.h"
 
 #include <math.h>
 
@@ -198,7 +199,7 @@ static int run_kernel(lt_args *c) {
 static int run(lt_args *c) {
   LT_TRY(pick_backend(c));
   LT_TRY(c->op->shape(c));
-  if (c->op->flags & LT_OP_VIEW && c->out[0] && c->out[0]->is_view) return LT_OK; /* a view operator may also copy */
+  if (c->op->flags & LT_OP_VIEW && !c->bound && c->out[0]->is_view) return LT_OK; /* a view operator may also copy */
   if (c->accumulate && !(c->op->flags & LT_OP_ACCUMULATE))
     return lt_fail(LT_ERR_ARGUMENT, "%s: cannot add to its output", c->op->name);
   LT_TRY(run_kernel(c));
@@ -225,12 +226,29 @@ static int run_and_record(lt_args *c) {
   return status;
 }
 
+/* A random operator finds the stream it draws from in its attributes, and the node keeps it there for the rule. Only a
+ * call that succeeds uses its stream up. */
+static int run_random(lt_args *c, int (*go)(lt_args *)) {
+  const lt_attr *given = c->attr;
+  lt_attr attr = *given;
+  lt_random_next(&attr.i[LT_SEED], &attr.i[LT_CALL]);
+  c->attr = &attr;
+  int status = go(c);
+  c->attr = given;
+  if (status >= 0) lt_random_used();
+  return status;
+}
+
+static inline int perform(lt_args *c, int (*go)(lt_args *)) {
+  return c->op->flags & LT_OP_RANDOM ? run_random(c, go) : go(c);
+}
+
 int lt_run(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_tensor **out, int n_out) {
   static const lt_attr none;
   const lt_op *op = registry[id];
   lt_args c = {.op = op, .id = id, .n_in = n_in, .in = (lt_tensor **)in, .attr = attr ? attr : &none,
                .n_out = op->n_out ? op->n_out : 1};
-  LT_TRY(run_and_record(&c));
+  LT_TRY(perform(&c, run_and_record));
   for (int k = 0; k < c.n_out; k++)
     if (k < n_out) out[k] = c.out[k];
     else lt_tensor_release(c.out[k]);
@@ -243,7 +261,7 @@ int lt_run_into(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_
   lt_args c = {.op = registry[id], .id = id, .n_in = n_in, .in = (lt_tensor **)in, .attr = attr ? attr : &none,
                .n_out = registry[id]->n_out ? registry[id]->n_out : 1, .bound = true, .accumulate = accumulate};
   c.out[0] = out;
-  int status = run(&c);
+  int status = perform(&c, run);
   lt_grad_enable(was);
   for (int k = 1; k < c.n_out; k++) lt_tensor_release(c.out[k]);
   return status;
@@ -301,7 +319,7 @@ int lt_call(int id, const lt_handle *const *in, int n_in, const lt_attr *attr, l
   }
   for (int i = 0; i < n_in && scalars >> i && i < 4 && status >= 0; i++)
     if (scalars >> i & 1) status = lt_tensor_scalar(attr->f[i], scalar_dtype(tensors, n_in, attr->f[i]), &tensors[i]);
-  if (status >= 0) status = run_and_record(&c);
+  if (status >= 0) status = perform(&c, run_and_record);
   for (int i = 0; i < n_in && i < 4 && scalars >> i; i++)
     if (scalars >> i & 1) lt_tensor_release(tensors[i]);
   if (status >= 0 && !c.bound)
