@@ -65,7 +65,7 @@ int lt_check(const lt_handle *h);                              /* is the tensor 
 int lt_shape(const lt_handle *h, int64_t *shape, int64_t *stride); /* [LT_MAX_DIMS] each; stride (elements) may be NULL */
 int lt_numel(const lt_handle *h, double *out);
 int lt_data(const lt_handle *h, void **out);                   /* address of the first element */
-int lt_item(const lt_handle *h, double *out);                  /* the value of a one-element tensor */
+int lt_item_number(const lt_handle *h, double *out);                  /* the value of a one-element tensor */
 int lt_item_int64(const lt_handle *h, int64_t *out);
 bool lt_same_tensor(const lt_handle *a, const lt_handle *b);
 bool lt_is_contiguous(const lt_handle *h);
@@ -168,6 +168,48 @@ int lt_backward_give(lt_backward *b, int i, const lt_handle *grad);
 int lt_backward_result(lt_backward *b, int i, lt_handle *out); /* gradient of wrt[i]; t_ = NULL: not reached */
 int64_t lt_backward_at(const lt_backward *b);                  /* sequence number of the node at work */
 void lt_backward_free(lt_backward *b);
+
+/* ---- embedding tables and arenas: where parameters and gradients live ---- */
+int lt_table_new(int dtype, int64_t n_rows, int64_t width, lt_handle *out); /* zeros; rows padded to cache lines */
+/* Lays a table out once more, each row followed by n_states rows of its width (zeros). The weight and the states are
+ * strided [rows, width] views of that storage from then on; older views of the weight keep the old values. */
+int lt_table_adopt(const lt_handle *weight, int n_states, lt_handle *states);
+/* One flat buffer of zeros for the gradients of these parameters (of one dtype), in their order; see lt_bind_grad. */
+int lt_grad_arena(const lt_handle *const *params, int n, lt_handle *arena);
+
+/* ---- optimizer steps: one pass over parameters, gradients and state; written in place, never recorded ----
+ * The formulas are PyTorch's, in its order of operations; each element's bits depend on nothing but its own values. */
+enum lt_step_rule {
+  LT_STEP_SGD = 0,        /* states: momentum buffer, when momentum is not 0 */
+  LT_STEP_ADAM = 1,       /* states: exp_avg, exp_avg_sq */
+  LT_STEP_ADAGRAD = 2     /* states: sum */
+};
+enum lt_step_flags {
+  LT_STEP_NESTEROV = 1,
+  LT_STEP_DECOUPLED = 2,  /* weight decay shrinks the parameter (AdamW) instead of being added to the gradient */
+  LT_STEP_BATCH_DECAY = 4 /* tables: only the rows of the batch decay, not the whole table */
+};
+typedef struct lt_step_options {
+  double lr, weight_decay, momentum, dampening, beta1, beta2, eps, lr_decay;
+  double grad_scale;      /* multiplies every gradient: 1 / loss scale, clip factor */
+  int64_t step;           /* 1 at the first step */
+  int32_t rule, flags;
+} lt_step_options;
+void lt_step_defaults(int rule, lt_step_options *out);
+int lt_step_states(const lt_step_options *o);                  /* state tensors a parameter needs */
+/* states: [n * lt_step_states], parameter by parameter. steps: [n] step numbers, or NULL: o->step for all. */
+int lt_step(const lt_step_options *o, const lt_handle *const *params, const lt_handle *const *grads,
+            const lt_handle *const *states, const int64_t *steps, int n);
+/* A table with a gradient of unique ascending rows [u] and values [u, width]. Lazy: touches those rows only (PyTorch's
+ * SparseAdam); decay needs LT_STEP_BATCH_DECAY. Exact: what lt_step gives with a dense gradient that is zero elsewhere,
+ * bit for bit; rows NULL: no row has a gradient. */
+int lt_step_lazy(const lt_step_options *o, const lt_handle *table, const lt_handle *const *states,
+                 const lt_handle *rows, const lt_handle *values);
+int lt_step_exact(const lt_step_options *o, const lt_handle *table, const lt_handle *const *states,
+                  const lt_handle *rows, const lt_handle *values);
+/* Euclidean norm of all these tensors together (dense gradients, values of sparse ones), summed in double and in a fixed
+ * order. NaN or infinite when an element is. */
+int lt_grad_norm(const lt_handle *const *grads, int n, double *out);
 
 /* ---- random numbers, environment, threads ---- */
 void lt_manual_seed(int64_t seed);

@@ -215,7 +215,7 @@ static int one_element(const lt_handle *h, lt_tensor **t, const void **data) {
   return LT_OK;
 }
 
-int lt_item(const lt_handle *h, double *out) {
+int lt_item_number(const lt_handle *h, double *out) {
   lt_tensor *t;
   const void *data;
   LT_TRY(one_element(h, &t, &data));

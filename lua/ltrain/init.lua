@@ -1,0 +1,66 @@
+--- ltrain: tensors, gradients, models and data in one table, loaded piece by piece when first used.
+---   local lt = require "ltrain"
+---   local x = lt.tensor { { 1, 2 }, { 3, 4 } }
+--- Operators are lt.name(...) and x:name(...). Sub-modules: lt.nn, lt.optim, lt.data, lt.metrics, lt.callbacks.
+local bridge = require "ltrain.ffi"
+local op = require "ltrain.op"
+local tensor = require "ltrain.tensor"
+
+local lt = {
+  version = require("ffi").string(bridge.C.lt_version()),
+  tensor = tensor.new,
+  is_tensor = tensor.is_tensor,
+  Tensor = bridge.methods,
+}
+
+local SUBMODULES = { "nn", "optim", "data", "metrics", "callbacks" }
+local LAZY = { -- name -> { module, field }
+  backward = { "autograd", "backward" }, grad = { "autograd", "grad" }, no_grad = { "autograd", "no_grad" },
+  enable_grad = { "autograd", "enable_grad" }, is_grad_enabled = { "autograd", "is_grad_enabled" },
+  Function = { "autograd", "Function" }, checkpoint = { "autograd", "checkpoint" },
+  detect_anomaly = { "autograd", "detect_anomaly" },
+  scope = { "scope", "scope" },
+  memory = { "memory", "memory" }, memory_limit = { "memory", "limit" }, empty_cache = { "memory", "empty_cache" },
+  manual_seed = { "random", "manual_seed" }, threads = { "memory", "threads" },
+  einsum = { "einsum" },
+  split = { "compose", "split" }, chunk = { "compose", "chunk" }, unbind = { "compose", "unbind" },
+  save = { "save", "save" }, load = { "save", "load" },
+  help = { "help" },
+  Model = { "model" },
+  schema = { "data.schema" },
+}
+
+-- What lives in a module of its own is required when it is first asked for: a start costs milliseconds.
+setmetatable(lt, {
+  __index = function(_, name)
+    local value
+    local lazy = LAZY[name]
+    if lazy then
+      value = require("ltrain." .. lazy[1])
+      if lazy[2] then value = value[lazy[2]] end
+    elseif op.functions[name] then
+      value = op.functions[name]
+    else
+      for _, module in ipairs(SUBMODULES) do
+        if module == name then value = require("ltrain." .. name) end
+      end
+      if value == nil and type(name) == "string" then
+        local ok, composed = pcall(require, "ltrain.compose")
+        value = ok and composed[name] or nil
+      end
+    end
+    if value == nil then
+      local names = {}
+      for key in pairs(LAZY) do names[#names + 1] = key end
+      for _, spec in ipairs(op.specs) do names[#names + 1] = spec.name end
+      for _, key in ipairs(SUBMODULES) do names[#names + 1] = key end
+      table.sort(names)
+      local near = bridge.nearest(name, names)
+      bridge.raise(("ltrain: there is no lt.%s%s"):format(tostring(name), near and (", did you mean lt.%s?"):format(near) or ""))
+    end
+    rawset(lt, name, value)
+    return value
+  end,
+})
+
+return lt
