@@ -337,6 +337,15 @@ int lt_auc_result(lt_auc *a, lt_auc_value *out);
 int64_t lt_auc_packed_bytes(const lt_auc *a); /* for sending a state to another process, and into checkpoints */
 void lt_auc_pack(const lt_auc *a, void *out);
 int lt_auc_merge_packed(lt_auc *a, const void *packed, int64_t bytes);
+/* The AUC inside each group (ids int64 or int32), averaged with the group's rows as weight; a group of one class takes no
+ * part. */
+typedef struct lt_auc_group_value {
+  double auc;
+  int64_t groups, skipped, rows; /* groups with an AUC, groups without, rows of the former */
+  bool defined;                  /* false: no group has both classes, and auc is nan */
+} lt_auc_group_value;
+int lt_auc_grouped(const void *scores, int score_dtype, const void *labels, int label_dtype, const void *groups,
+                   int group_dtype, int64_t n, lt_auc_group_value *out);
 /* In one call, without a budget: the AUC of one array. */
 int lt_auc_exact(const void *scores, int score_dtype, const void *labels, int label_dtype, const void *weights,
                  int weight_dtype, int64_t n, lt_auc_value *out);
