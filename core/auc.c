@@ -25,24 +25,6 @@ static int no_memory(void) {
   return lt_fail(LT_ERR_MEMORY, "auc: out of memory; give a smaller budget and get a histogram");
 }
 
-/* ---- scores as integers that sort alike; NaN is not among them ---- */
-
-static const uint64_t top = 1ULL << 63;
-
-static uint64_t key_of(double score) {
-  uint64_t bits;
-  score += 0.0; /* -0 becomes 0: they tie */
-  memcpy(&bits, &score, sizeof bits);
-  return bits & top ? ~bits : bits | top;
-}
-
-static double score_of(uint64_t key) {
-  double score;
-  key = key & top ? key & ~top : ~key;
-  memcpy(&score, &key, sizeof score);
-  return score;
-}
-
 /* ---- storage ---- */
 
 int lt_auc_new(int64_t budget, lt_auc **out) {
@@ -94,7 +76,7 @@ static int turn_into_histogram(lt_auc *a) {
   for (int c = 0; c < 2; c++) {
     const side *s = &a->side[c];
     for (int64_t i = 0; i < s->n; i++) {
-      double score = score_of(s->key[i]);
+      double score = lt_key_score(s->key[i]);
       int status =
           lt_auc_histogram_update(h, &score, LT_FLOAT64, &c, LT_INT32, s->weight ? &s->weight[i] : NULL, LT_FLOAT64, 1);
       if (status < 0) {
@@ -142,7 +124,7 @@ int lt_auc_update(lt_auc *a, const void *scores, int score_dtype, const void *la
     return lt_auc_histogram_update(a->histogram, scores, score_dtype, labels, label_dtype, weights, weight_dtype, n);
   for (int64_t at = 0; lt_metric_load(&rows, at, &b), b.n > 0; at += b.n)
     for (int i = 0; i < b.n; i++)
-      if (b.weight[i] > 0) append(&a->side[b.label[i] == 1], key_of(b.score[i]), b.weight[i]);
+      if (b.weight[i] > 0) append(&a->side[b.label[i] == 1], lt_score_key(b.score[i]), b.weight[i]);
   return LT_OK;
 }
 
@@ -157,7 +139,7 @@ int lt_auc_merge(lt_auc *a, const lt_auc *other) {
   for (int c = 0; c < 2; c++) {
     const side *s = &other->side[c];
     for (int64_t i = 0; i < more[c]; i++) {
-      double weight = s->weight ? s->weight[i] : 1, score = score_of(s->key[i]);
+      double weight = s->weight ? s->weight[i] : 1, score = lt_key_score(s->key[i]);
       if (!a->histogram)
         append(&a->side[c], s->key[i], weight);
       else
@@ -169,51 +151,11 @@ int lt_auc_merge(lt_auc *a, const lt_auc *other) {
 
 /* ---- value ---- */
 
-/* Stable radix sort of `key`, eleven bits at a time; `other` (or NULL) moves along. Digits that all share are skipped:
- * scores that were float32 take three passes of the six. */
-static int radix_sort(uint64_t *key, uint64_t *other, int64_t n) {
-  enum { BITS = 11, SIZE = 1 << BITS, PASSES = 6 };
-  uint64_t *key_to = malloc((size_t)n * sizeof *key + 1);
-  uint64_t *other_to = other ? malloc((size_t)n * sizeof *other + 1) : NULL;
-  int64_t(*count)[SIZE] = calloc(PASSES, sizeof *count);
-  int status = key_to && (other_to || !other) && count ? LT_OK : no_memory();
-  uint64_t *key_home = key, *other_home = other;
-  for (int64_t i = 0; status == LT_OK && i < n; i++)
-    for (int pass = 0; pass < PASSES; pass++) count[pass][key[i] >> (BITS * pass) & (SIZE - 1)]++;
-  for (int pass = 0; status == LT_OK && pass < PASSES; pass++) {
-    int shift = BITS * pass;
-    if (n == 0 || count[pass][key[0] >> shift & (SIZE - 1)] == n) continue;
-    for (int64_t d = 0, start = 0; d < SIZE; d++) {
-      int64_t here = count[pass][d];
-      count[pass][d] = start;
-      start += here;
-    }
-    for (int64_t i = 0; i < n; i++) {
-      int64_t to = count[pass][key[i] >> shift & (SIZE - 1)]++;
-      key_to[to] = key[i];
-      if (other) other_to[to] = other[i];
-    }
-    uint64_t *swap = key;
-    key = key_to, key_to = swap;
-    swap = other;
-    other = other_to, other_to = swap;
-  }
-  if (key != key_home) { /* an odd number of passes: the result lies in the scratch array */
-    memcpy(key_home, key, (size_t)n * sizeof *key);
-    if (other) memcpy(other_home, other, (size_t)n * sizeof *other);
-    key_to = key, other_to = other;
-  }
-  free(key_to);
-  free(other_to);
-  free(count);
-  return status;
-}
-
 static int sort_side(side *s) {
-  if (!s->weight) return radix_sort(s->key, NULL, s->n);
+  if (!s->weight) return lt_metric_sort(s->key, NULL, s->n);
   /* weights are >= 0, so their bits sort like them */
-  LT_TRY(radix_sort((uint64_t *)s->weight, s->key, s->n));
-  return radix_sort(s->key, (uint64_t *)s->weight, s->n);
+  LT_TRY(lt_metric_sort((uint64_t *)s->weight, s->key, s->n));
+  return lt_metric_sort(s->key, (uint64_t *)s->weight, s->n);
 }
 
 static void walk_counts(const side *n, const side *p, lt_auc_value *out) {
@@ -317,7 +259,7 @@ static int unpack_side(const char **from, side *s, int64_t n, bool weighted) {
   *from += weighted ? bytes : 0;
   s->n = n;
   for (int64_t i = 0; i < n; i++)
-    if (isnan(score_of(s->key[i])) || (weighted && !(s->weight[i] > 0 && isfinite(s->weight[i]))))
+    if (isnan(lt_key_score(s->key[i])) || (weighted && !(s->weight[i] > 0 && isfinite(s->weight[i]))))
       return lt_fail(LT_ERR_FORMAT, "auc: the packed state is damaged: row %lld is no score and weight",
                      (long long)i + 1);
   return LT_OK;

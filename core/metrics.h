@@ -26,3 +26,8 @@ void lt_metric_load(const metric_rows *rows, int64_t at, metric_block *out);
 void lt_metric_widen(double *out, const void *data, int dtype, int64_t at, int64_t n);
 /* sum += x, the rounding error into low (Neumaier): sums hardly depend on their order. */
 void lt_metric_add(double *sum, double *low, double x);
+
+/* ---- radix_sort.c ---- */
+uint64_t lt_score_key(double score); /* orders like the score; -0 and 0 are one; no NaN */
+double lt_key_score(uint64_t key);
+int lt_metric_sort(uint64_t *key, uint64_t *other, int64_t n); /* by key, stable; other (or NULL) moves along */

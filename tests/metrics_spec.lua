@@ -80,6 +80,43 @@ describe("scikit-learn's value", function()
   end
 end)
 
+describe("grouped AUC", function()
+  local function run(r, groups, dtype)
+    local out = ffi.new "lt_auc_group_value"
+    return C.lt_auc_grouped(r.logits, F64, r.labels, F32, groups, dtype, r.n, out), out
+  end
+
+  it("is scikit-learn's mean over groups, weighted by rows", function()
+    for _, case in ipairs(golden) do
+      local r = rows_of(case.n, case.seed, case.steps)
+      local groups = ffi.new("int64_t[?]", r.n)
+      for i = 0, r.n - 1 do groups[i] = i * 7919 % 37 - 18 end
+      local status, out = run(r, groups, I64)
+      ok(status)
+      near(case.grouped_auc, out.auc)
+      assert.equal(37, tonumber(out.groups + out.skipped))
+    end
+  end)
+
+  it("leaves out groups of one class, and is undefined without any other", function()
+    local r = { n = 5, logits = ffi.new("double[5]", { 1, 2, 9, 3, 0 }) }
+    r.labels = ffi.new("float[5]", { 0, 1, 1, 0, 1 })
+    local status, out = run(r, ffi.new("int32_t[5]", { 7, 7, -1, 7, 2147483647 }), I32)
+    ok(status)
+    assert.equal(0.5, out.auc)
+    assert.same({ 1, 2, 3 }, { tonumber(out.groups), tonumber(out.skipped), tonumber(out.rows) })
+    status, out = run(r, ffi.new("int32_t[5]", { 1, 2, 3, 4, 5 }), I32)
+    ok(status)
+    assert.is_false(out.defined)
+    assert.is_true(out.auc ~= out.auc)
+    assert.equal("grouped auc: groups are float32; they must be int64 or int32 ids",
+      failure(run(r, ffi.new "float[5]", F32)))
+    r.logits[3] = 0 / 0
+    assert.equal("grouped auc: score of row 4 is nan; the model has diverged or was fed nan",
+      failure(run(r, ffi.new "int32_t[5]", I32)))
+  end)
+end)
+
 describe("exact AUC", function()
   -- Every pair of a positive and a negative, one by one.
   local function by_pairs(s, y, n)

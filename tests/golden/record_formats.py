@@ -97,6 +97,17 @@ def metric_rows(n, seed, steps):
     return np.array(logits), np.array(labels), np.array(weights)
 
 
+def grouped_auc(labels, logits, groups):
+    """The mean over groups of both classes, weighted by their rows."""
+    total, rows = 0.0, 0
+    for g in np.unique(groups):
+        mine = groups == g
+        if len(np.unique(labels[mine])) == 2:
+            total += mine.sum() * roc_auc_score(labels[mine], logits[mine])
+            rows += mine.sum()
+    return total / rows
+
+
 def metric_cases():
     cases = []
     for n, seed, steps in ((50, 11, 10), (20000, 12, 100), (20000, 13, 1000000)):
@@ -112,6 +123,7 @@ def metric_cases():
             "accuracy": accuracy_score(labels, logits > 0),
             "weighted_accuracy": accuracy_score(labels, logits > 0, sample_weight=weights),
             "calibration": p.sum() / labels.sum(),
+            "grouped_auc": grouped_auc(labels, logits, np.arange(n) * 7919 % 37 - 18),
             "normalized_entropy": log_loss(labels, p) / log_loss(labels, np.full(n, labels.mean())),
         })
     return cases
