@@ -21,6 +21,10 @@ INTS = ("int64", "int32", "uint8")
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 # Significant digits of an expected value in the file: well below the tolerance, and no more.
 DIGITS = {"float64": 17, "float32": 10, "float16": 7, "bfloat16": 7}
+# Operators that move or convert numbers: what they give is recorded in full and compared without tolerance.
+EXACT = set("""to copy clone detach zeros full zero fill eye arange slice select reshape transpose permute expand squeeze unsqueeze
+flatten flip cat stack split chunk pad tril triu index_select gather where masked_fill clamp relu neg abs sign floor ceil round trunc
+minimum maximum amax amin sort topk unique embedding""".split())
 
 
 def to_bfloat16(values):
@@ -51,21 +55,22 @@ class Tensor:
     def is_float(self):
         return self.dtype in TOLERANCE
 
-    def encode(self, shortest):
-        return {"dtype": self.dtype, "shape": list(self.v.shape), "data": [self.number(x, shortest) for x in self.v.reshape(-1)]}
+    def encode(self, digits):
+        """digits: 0 for the fewest that give the value back in its dtype."""
+        return {"dtype": self.dtype, "shape": list(self.v.shape), "data": [self.number(x, digits) for x in self.v.reshape(-1)]}
 
-    def number(self, x, shortest):
+    def number(self, x, digits):
         if self.dtype == "bool":
             return bool(x)
         if not self.is_float:
-            return int(x) if abs(int(x)) < 2**53 else str(int(x))  # beyond a double's integers: a string of digits
+            return int(x)  # beyond 2^53 too: ltrain's JSON reads integers exactly
         if math.isnan(x):
             return "nan"
-        if math.isinf(x):
+        if math.isinf(x) or math.isinf(rounded(x, self.dtype)):
             return "inf" if x > 0 else "-inf"
-        if shortest and self.dtype in ("float32", "float16", "bfloat16"):
+        if digits == 0 and self.dtype in ("float32", "float16", "bfloat16"):
             return float(repr(np.float32(x)).replace("np.float32(", "").rstrip(")"))  # the fewest digits that give this float32
-        return float("%.*g" % (DIGITS[self.dtype], x))
+        return float("%.*g" % (digits or 17, x))
 
     def torch(self):
         return torch.from_numpy(np.array(self.v)).to(getattr(torch, self.dtype))
@@ -98,8 +103,12 @@ class Recorder:
         """inputs: Tensor, number, list of Tensors or None each. expected: Tensor or list of them. twin(*torch inputs)
         gives what PyTorch says. Attributes are ltrain's own: dims count from 1, ids from 0."""
         expected = expected if isinstance(expected, (list, tuple)) else [expected]
-        text = lambda x: ([text(y) for y in x] if isinstance(x, list) else x.encode(True) if isinstance(x, Tensor) else x)
-        entry = {"op": op, "inputs": [text(x) for x in inputs], "outputs": [x.encode(False) for x in expected]}
+        text = lambda x: ([text(y) for y in x] if isinstance(x, list) else x.encode(0) if isinstance(x, Tensor) else x)
+        exact = op in EXACT
+        outputs = [x.encode(17 if exact else DIGITS.get(x.dtype, 0)) for x in expected]
+        entry = {"op": op, "inputs": [text(x) for x in inputs], "outputs": outputs}
+        if exact:
+            entry["exact"] = True
         if attributes:
             entry["attributes"] = attributes
         if note:
@@ -126,7 +135,7 @@ class Recorder:
             if mine.v.shape != theirs.shape or mine.dtype != their_dtype:
                 self.bad.append("%s: %s %s, PyTorch %s %s" % (label, mine.dtype, mine.v.shape, their_dtype, theirs.shape))
                 continue
-            limit = TOLERANCE.get(mine.dtype, 0)
+            limit = 0 if entry.get("exact") else TOLERANCE.get(mine.dtype, 0)
             with np.errstate(all="ignore"):
                 near = np.abs(rounded(mine.v, mine.dtype) - theirs) <= limit * (1 + np.abs(mine.v)) if mine.is_float else mine.v == theirs
                 same = near | (rounded(mine.v, mine.dtype) == theirs)

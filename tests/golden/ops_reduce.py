@@ -18,7 +18,7 @@ def axes(dim):
 def attributes(dim, keepdim=False, **more):
     given = dict(more)
     if dim is not None:
-        given["dim"] = dim
+        given["dims"] = dim
     if keepdim:
         given["keepdim"] = True
     return given
@@ -78,8 +78,8 @@ def record_sums(r):
                        lambda y: twin("prod")(y, dim, keep), **attributes(dim, keep))
     for name, value in (("sum", 0.0), ("prod", 1.0), ("mean", NAN)):
         r.case(name, [filled((0,))], Tensor(value, raw=True), lambda y, n=name: getattr(torch, n)(y), note="empty")
-    r.case("sum", [filled((0, 3))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(0), note="empty", dim=1)
-    r.case("sum", [filled((3, 0))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(1), note="empty", dim=-1)
+    r.case("sum", [filled((0, 3))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(0), note="empty", dims=1)
+    r.case("sum", [filled((3, 0))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(1), note="empty", dims=-1)
     r.case("logsumexp", [filled((2, 0))], Tensor([-INF] * 2, raw=True), lambda y: torch.logsumexp(y, 1), note="empty", dim=2)
     r.case("sum", [Tensor(1.5)], Tensor(1.5, raw=True), lambda y: y.sum(), note="scalar")
     r.case("std", [Tensor([1.5])], Tensor(NAN, raw=True), lambda y: y.std(), note="one value has no spread")

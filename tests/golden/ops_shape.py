@@ -38,7 +38,7 @@ def record_layout(r):
         same("permute", x, x.v.transpose(2, 0, 1), lambda y: y.permute(2, 0, 1), dims=[3, 1, 2])
         same("permute", x, x.v.transpose(0, 2, 1), lambda y: y.permute(0, -1, -2), dims=[1, -1, -2])
         same("flip", x, x.v[:, ::-1, ::-1], lambda y: y.flip(1, 2), dims=[2, -1])
-        same("squeeze", Tensor(x.v[:, :1], dtype), x.v[:, 0], lambda y: y.squeeze(1), dim=2)
+        same("squeeze", Tensor(x.v[:, :1], dtype), x.v[:, 0], lambda y: y.squeeze(1), dims=2)
         same("unsqueeze", x, x.v[:, None], lambda y: y.unsqueeze(1), dim=2)
         same("unsqueeze", x, x.v[..., None], lambda y: y.unsqueeze(-1), dim=-1)
         same("flatten", x, x.v.reshape(24), lambda y: y.flatten())

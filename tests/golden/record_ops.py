@@ -8,6 +8,7 @@ import os
 import sys
 
 import golden
+import ops_create
 import ops_elementwise
 import ops_nn
 import ops_reduce
@@ -18,7 +19,7 @@ OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.json")
 
 def main():
     recorder = golden.Recorder()
-    for family in (ops_elementwise, ops_reduce, ops_shape, ops_nn):
+    for family in (ops_create, ops_elementwise, ops_reduce, ops_shape, ops_nn):
         family.record(recorder)
     names = sorted({case["op"] for case in recorder.cases})
     print("%d cases of %d operators, %d compared with PyTorch" % (len(recorder.cases), len(names), recorder.compared))
