@@ -85,6 +85,10 @@ describe("replacing a file", function()
       assert.equal("old", scratch.read(target))
       assert.same({ "model.safetensors" }, scratch.list(disk))
       ok(replace(target, ("x"):rep(50000)))
+      assert(os.execute("mount -o remount,ro '" .. disk .. "'") == 0)
+      assert.equal(target .. ": the file system is read-only; the file that was there is unchanged, save elsewhere",
+        failure(replace(target, "new")))
+      assert.equal(50000, #scratch.read(target))
     end)
     os.execute("umount '" .. disk .. "'")
     if not done then error(message, 0) end

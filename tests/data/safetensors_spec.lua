@@ -373,6 +373,19 @@ describe("safetensors", function()
       check(one, 10, "2 bytes after the last tensor belong to no tensor")
     end)
 
+    it("a file that shrinks after it was opened, without a crash", function()
+      scratch.write(path, file_of(one, 8))
+      local file = open(path)
+      scratch.write(path, file_of(one, 3))
+      assert.equal(path .. ": ends at byte " .. 8 + #one + 3 .. " while it is read; somebody is writing it, try again",
+        failure(C.lt_safetensors_read(file, 0, ffi.new "char[8]", 8)))
+    end)
+
+    it("devices and pipes, without waiting for them", function()
+      os.execute("mkfifo '" .. path .. "'")
+      assert.equal(path .. ": is a device or pipe; copy its content into a file first", refusal(path))
+    end)
+
     it("a BOOL that is neither 0 nor 1", function()
       scratch.write(path, file_of('{"a":' .. tensor("[2]", 0, 2, "BOOL") .. "}", 0) .. "\1\2")
       assert.equal(path .. ": tensor 'a': element 2 of a BOOL is 2, neither 0 nor 1",
