@@ -32,10 +32,11 @@ local function user_level()
   end
 end
 
----Raises `message` at the user's line.
+---Raises `message` at the user's line; inside a module's forward, its path comes first.
 ---@param message string
 function M.raise(message)
-  error(message, user_level())
+  local path = M.context and M.context()
+  error(path and path .. ": " .. message or message, user_level())
 end
 
 ---"file.lua:31" of the user's line that is running, for later messages.

@@ -1,0 +1,34 @@
+--- Building blocks of models: modules, layers, initialisers.
+local Module = require "ltrain.nn.module"
+
+local FILES = {
+  Sequential = "container", Linear = "linear", Dropout = "dropout", MLP = "mlp", Embedding = "embedding",
+  EmbeddingBag = "embedding:EmbeddingBag", FieldEmbedding = "field_embedding", LayerNorm = "norm:LayerNorm",
+  BatchNorm1d = "norm:BatchNorm1d", init = "initializer",
+}
+
+local nn = { Module = Module, class = Module.class, Parameter = Module.Parameter }
+
+return setmetatable(nn, {
+  __index = function(_, name)
+    local value
+    local file, field = (FILES[name] or ""):match "^([%w_]+):?(.*)$"
+    if file then
+      value = require("ltrain.nn." .. file)
+      if field ~= "" then value = value[field] end
+    else
+      value = require("ltrain.nn.activation")[name]
+    end
+    if value == nil then
+      local bridge = require "ltrain.ffi"
+      local names = { "Module", "class", "Parameter" }
+      for key in pairs(FILES) do names[#names + 1] = key end
+      for key in pairs(require "ltrain.nn.activation") do names[#names + 1] = key end
+      table.sort(names)
+      local near = bridge.nearest(name, names)
+      bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name), near and (", did you mean nn.%s?"):format(near) or ""))
+    end
+    rawset(nn, name, value)
+    return value
+  end,
+})

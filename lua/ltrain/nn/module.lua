@@ -1,0 +1,270 @@
+--- Module: a tree of parameters, buffers and sub-modules, recorded in the order in which they are assigned. A class is
+--- made with nn.class "Name"; instances call forward when called. Errors raised inside name the path of the module.
+local ffi = require "ffi"
+local bridge = require "ltrain.ffi"
+local op = require "ltrain.op"
+local C, raise, check = bridge.C, bridge.raise, bridge.check
+
+local function is_tensor(v) return ffi.istype(bridge.handle, v) end
+
+local Module = {}
+Module.__class_name = "Module"
+
+local OWN = "__own" -- per instance: { names = {...}, kind = { name -> "parameter"|"buffer"|"module" }, label, training }
+
+-- ---- the path of the module that is running, for error messages ----
+
+local path, depth = {}, 0
+
+local function describe(module)
+  return module.extra_text and module:extra_text() or nil
+end
+
+local function path_text()
+  local names = {}
+  for i = 1, depth do names[i] = path[i][OWN].label or path[i].__class_name end
+  local last = path[depth]
+  local extra = describe(last)
+  return ("%s (%s%s)"):format(table.concat(names, "."), last.__class_name, extra and " " .. extra or "")
+end
+
+bridge.context = function() return depth > 0 and path_text() or nil end
+
+local function leave(ok, ...)
+  depth = 0
+  if not ok then error((...), 0) end
+  return ...
+end
+
+local function call(self, ...)
+  if depth == 0 then -- the outermost call cleans up after an error
+    depth, path[1] = 1, self
+    return leave(pcall(self.forward, self, ...))
+  end
+  depth = depth + 1
+  path[depth] = self
+  return self.leave_one(self:forward(...))
+end
+function Module.leave_one(...)
+  depth = depth - 1
+  return ...
+end
+
+-- ---- instances ----
+
+local function is_module(v)
+  return type(v) == "table" and rawget(v, OWN) ~= nil
+end
+
+local function record(self, name, value)
+  local own = rawget(self, OWN)
+  local kind
+  if is_module(value) then
+    kind = "module"
+    value[OWN].label = value[OWN].label or tostring(name)
+  elseif is_tensor(value) and value.requires_grad and value.is_leaf then
+    kind = "parameter"
+    check(C.lt_keep(value))
+  end
+  if kind and not own.kind[name] then own.names[#own.names + 1] = name end
+  if kind then own.kind[name] = kind end
+  rawset(self, name, value)
+end
+
+---A class of modules. Class:init(...) is the constructor's body, Class:forward(...) what a call does.
+---@param name string
+---@param parent table|nil another class; default Module
+function Module.class(name, parent)
+  local class = setmetatable({ __class_name = name }, { __index = parent or Module, __call = function(class, ...)
+    local self = setmetatable({ [OWN] = { names = {}, kind = {}, training = true } }, class)
+    if class.init then class.init(self, ...) end
+    return self
+  end })
+  class.__index = class
+  class.__newindex = record
+  class.__call = call
+  class.__tostring = function(self) return self:tree() end
+  return class
+end
+
+function Module:forward()
+  raise(("%s: forward is not defined; write function %s:forward(x) ... end"):format(self.__class_name, self.__class_name))
+end
+
+---A parameter: a tensor (or the shape of one to be initialised) that gradients are wanted for.
+function Module.Parameter(tensor)
+  return tensor:detach():clone():keep():requires_grad_()
+end
+
+---Registers a tensor that belongs to the module's state but is not trained.
+---@param name string
+---@param tensor userdata
+function Module:register_buffer(name, tensor)
+  local own = self[OWN]
+  if not own.kind[name] then own.names[#own.names + 1] = name end
+  own.kind[name] = "buffer"
+  rawset(self, name, tensor:keep())
+end
+
+---Direct sub-modules as a list of { name = , module = }.
+function Module:children()
+  local list = {}
+  local own = self[OWN]
+  for _, name in ipairs(own.names) do
+    if own.kind[name] == "module" and rawget(self, name) then list[#list + 1] = { name = tostring(name), module = rawget(self, name) } end
+  end
+  return list
+end
+
+local function walk(self, prefix, kind, list, seen)
+  local own = self[OWN]
+  for _, name in ipairs(own.names) do
+    local value = rawget(self, name)
+    if value ~= nil then
+      if own.kind[name] == "module" then
+        walk(value, prefix .. name .. ".", kind, list, seen)
+      elseif own.kind[name] == kind then
+        local known = false
+        for _, entry in ipairs(list) do known = known or entry.tensor == value end
+        if not known then list[#list + 1] = { name = prefix .. name, tensor = value, owner = self } end
+      end
+    end
+  end
+  return list
+end
+
+---Every parameter as { name = "mlp.1.weight", tensor = }, in order of assignment; shared ones once.
+---@return table[]
+function Module:named_parameters() return walk(self, "", "parameter", {}) end
+function Module:named_buffers() return walk(self, "", "buffer", {}) end
+
+---The parameter tensors, in order.
+function Module:parameters()
+  local list = {}
+  for i, entry in ipairs(self:named_parameters()) do list[i] = entry.tensor end
+  return list
+end
+
+---Every module of the tree, this one first, as { name = path, module = }.
+function Module:named_modules()
+  local list = {}
+  local function visit(module, name)
+    list[#list + 1] = { name = name, module = module }
+    for _, child in ipairs(module:children()) do visit(child.module, name == "" and child.name or name .. "." .. child.name) end
+  end
+  visit(self, "")
+  return list
+end
+
+---Training (dropout, batch statistics) or not, for the whole tree. Returns the module.
+---@param on boolean|nil default true
+function Module:train(on)
+  for _, entry in ipairs(self:named_modules()) do entry.module[OWN].training = on ~= false end
+  return self
+end
+function Module:eval() return self:train(false) end
+function Module:is_training() return self[OWN].training end
+
+---Converts every floating parameter and buffer to a dtype. Returns the module.
+---@param dtype string
+function Module:to(dtype)
+  for _, entry in ipairs(self:named_modules()) do
+    local module = entry.module
+    local own = module[OWN]
+    for _, name in ipairs(own.names) do
+      local value = rawget(module, name)
+      if is_tensor(value) and own.kind[name] == "parameter" then rawset(module, name, Module.Parameter(value:to(dtype)))
+      elseif is_tensor(value) and own.kind[name] == "buffer" and value.dtype:find "float" then rawset(module, name, value:to(dtype):keep()) end
+    end
+    if module.converted then module:converted(dtype) end
+  end
+  return self
+end
+
+---Clears every gradient.
+function Module:zero_grad()
+  for _, entry in ipairs(self:named_parameters()) do entry.tensor:set_grad(nil) end
+end
+
+---Number of parameters (elements).
+function Module:count()
+  local n = 0
+  for _, entry in ipairs(self:named_parameters()) do n = n + entry.tensor:numel() end
+  return n
+end
+
+-- ---- state ----
+
+---Parameters and buffers by path: an ordered list whose entries are also found by name: state["mlp.1.weight"].
+---@return table state
+function Module:state_dict()
+  local state = {}
+  for _, entry in ipairs(self:named_parameters()) do state[#state + 1] = { name = entry.name, tensor = entry.tensor } end
+  for _, entry in ipairs(self:named_buffers()) do state[#state + 1] = { name = entry.name, tensor = entry.tensor } end
+  for i = 1, #state do state[state[i].name] = state[i].tensor end
+  return state
+end
+
+local function shape_text(t) return "[" .. table.concat(t.shape, ", ") .. "]" end
+
+---Copies tensors into parameters and buffers by name. Nothing is written unless every name and shape fits.
+---@param state table name -> tensor
+---@param options table|nil { strict = true }: false allows missing and extra names
+function Module:load_state_dict(state, options)
+  options = bridge.options("load_state_dict", options, { "strict" })
+  local mine, missing, extra, known = self:state_dict(), {}, {}, {}
+  for _, entry in ipairs(mine) do
+    known[entry.name] = true
+    local given = state[entry.name]
+    if given == nil then missing[#missing + 1] = entry.name
+    elseif shape_text(given) ~= shape_text(entry.tensor) then
+      raise(("load_state_dict: '%s' is %s in the state and %s in the model; nothing was loaded"):format(entry.name, shape_text(given), shape_text(entry.tensor)))
+    end
+  end
+  for name in pairs(state) do
+    if type(name) == "string" and not known[name] then extra[#extra + 1] = name end
+  end
+  table.sort(extra)
+  if options.strict ~= false and (#missing > 0 or #extra > 0) then
+    local parts = {}
+    if #missing > 0 then parts[#parts + 1] = "missing in the state: " .. table.concat(missing, ", ") end
+    if #extra > 0 then parts[#parts + 1] = "not in the model: " .. table.concat(extra, ", ") end
+    raise(("load_state_dict: %s; nothing was loaded; pass { strict = false } to load what fits"):format(table.concat(parts, "; ")))
+  end
+  require("ltrain.autograd").no_grad(function()
+    for _, entry in ipairs(mine) do
+      if state[entry.name] ~= nil then op.functions.copy_(entry.tensor, state[entry.name]) end
+    end
+  end)
+  return self
+end
+
+-- ---- printing ----
+
+local function with_commas(n)
+  local s = ("%.0f"):format(n)
+  local k
+  repeat s, k = s:gsub("^(%-?%d+)(%d%d%d)", "%1,%2") until k == 0
+  return s
+end
+Module.with_commas = with_commas
+
+---The module as a tree with shapes and parameter counts.
+---@return string
+function Module:tree()
+  local lines = {}
+  local function visit(module, name, indent)
+    local extra = describe(module)
+    local n = module:count()
+    lines[#lines + 1] = ("%s%s%s%s%s"):format(("  "):rep(indent), name and "(" .. name .. ") " or "", module.__class_name,
+      extra and " " .. extra or "", n > 0 and "  " .. with_commas(n) or "")
+    for _, child in ipairs(module:children()) do visit(child.module, child.name, indent + 1) end
+  end
+  visit(self, nil, 0)
+  lines[#lines + 1] = with_commas(self:count()) .. " parameters"
+  return table.concat(lines, "\n")
+end
+
+Module.__index = Module
+Module.is_module = is_module
+return Module

@@ -1,0 +1,5 @@
+--- Stochastic gradient descent with momentum (classical or Nesterov), PyTorch's formulation: v = momentum v + g; p -= lr v.
+local Optimizer = require "ltrain.optim.optimizer"
+local C = require("ltrain.ffi").C
+
+return Optimizer.class { name = "SGD", rule = tonumber(C.LT_STEP_SGD), state_names = { "momentum" }, defaults = { lr = 1e-2, eps = 0 } }
