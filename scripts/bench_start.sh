@@ -5,13 +5,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+echo "median of ${1:-21} runs; load average $(cut -d' ' -f1 /proc/loadavg) on $(nproc) processors"
 runs=${1:-21} ltrain=build/ltrain limit_ms=6.0 limit_mib=16
 [ -x "$ltrain" ] || {
   echo "bench_start: $ltrain is not there; run scripts/build.sh" >&2
   exit 1
 }
 
-# median_ms COMMAND...: median wall time of the runs
+# median_ms COMMAND...: median wall time of the runs, which a busy machine stretches
 median_ms() {
   local i begin end
   "$@" >/dev/null 2>&1 || return 1 # warms the page cache

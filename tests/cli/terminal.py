@@ -1,11 +1,12 @@
 """Plays a person at a terminal: terminal.py PROGRAM [KEYS EXPECTED]...
 Types each KEYS (escapes as in Python) and waits until the program has said EXPECTED since then; after Enter or Ctrl-C
-also for a prompt, unless EXPECTED begins with ~. Prints all the program said.
+also for a prompt or, when EXPECTED begins with ~, until a computation runs. Prints all the program said.
 Exits with the program's status, or 99 when something expected did not come."""
 import os
 import pty
 import select
 import sys
+import termios
 import time
 
 LIMIT = 30  # seconds for each step
@@ -38,12 +39,21 @@ def wait_for(expected, start):
     return True
 
 
-def wait_for_prompt():
+def takes_keys():
+    """Is the line editor at work? It prints its prompt before it asks for single keys."""
+    return not termios.tcgetattr(terminal)[3] & termios.ICANON
+
+
+def wait_until(condition):
     stop = time.time() + LIMIT
-    while not said.endswith(b"> "):
-        if time.time() > stop or not read(0.1):
-            return said.endswith(b"> ")
+    while not condition():
+        if time.time() > stop or not read(0.02):
+            return False
     return True
+
+
+def at_prompt():
+    return said.endswith(b"> ") and takes_keys()
 
 
 def leave(status):
@@ -51,15 +61,18 @@ def leave(status):
     sys.exit(status)
 
 
-wait_for(b"> ", 0)
+wait_until(at_prompt)
 for keys, expected in zip(steps[::2], steps[1::2]):
     start = len(said)
     typed = keys.encode("latin-1").decode("unicode_escape").encode("latin-1")
     os.write(terminal, typed)
     expected = expected.encode().decode("unicode_escape").encode("latin-1")
-    prompt = typed[-1:] in b"\r\x03" and expected[:1] != b"~"
-    expected = expected.lstrip(b"~")
-    if not wait_for(expected, start) or (prompt and not wait_for_prompt()):
+    came = wait_for(expected.lstrip(b"~"), start)
+    if came and expected[:1] == b"~":
+        came = wait_until(lambda: not takes_keys())
+    elif came and typed[-1:] in b"\r\x03":
+        came = wait_until(at_prompt)
+    if not came:
         said += b"\n(never came: " + (expected or b"a prompt") + b")\n"
         os.kill(pid, 9)
         leave(99)

@@ -23,8 +23,8 @@ local function import(env)
   env.help = function(x) return require("ltrain.help").print(x) end
 end
 
--- Runs one entry. Returns 0, or the exit status for what went wrong. Ctrl-C raises in here only: elsewhere the session's
--- own code is at work, and the line that is read next answers it.
+-- Runs one entry. Returns 0, or the exit status for what went wrong. Ctrl-C raises in here only: elsewhere the
+-- session's own code is at work, and the line that is read next answers it.
 local function run(state, source)
   local show = function(...)
     local n = select("#", ...)
