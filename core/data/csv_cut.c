@@ -15,7 +15,8 @@ int csv_fill_carry(lt_csv *c, int64_t more, int64_t *got) {
   }
   while (more > 0 && !c->file_ended) {
     int64_t n;
-    LT_TRY(lt_stream_read(c->stream, c->carry + c->carry_bytes, more, &n));
+    int status = lt_stream_read(c->stream, c->carry + c->carry_bytes, more, &n);
+    if (status < 0) return lt_fail_in(status, "csv");
     c->carry_bytes += n, more -= n, *got += n;
     if (n == 0) c->file_ended = true;
   }
@@ -72,10 +73,7 @@ static void end_last_line(lt_csv *c) {
 static int cut_block(lt_csv *c, csv_block *b) {
   int64_t want = c->options.block_bytes, got, opened;
   for (;;) {
-    if (c->carry_bytes < want && !c->file_ended) {
-      int status = csv_fill_carry(c, want - c->carry_bytes, &got);
-      if (status < 0) return lt_fail_in(status, "csv");
-    }
+    if (c->carry_bytes < want && !c->file_ended) LT_TRY(csv_fill_carry(c, want - c->carry_bytes, &got));
     if (c->file_ended) {
       if (c->carry_capacity < c->carry_bytes + 1 + CSV_PAD) LT_TRY(csv_fill_carry(c, 1, &got));
       end_last_line(c);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { FIRST_SLOTS = 64, HUGE_PAGE = 2 << 20 };
+enum { FIRST_SLOTS = 64, FIRST_TEXT = 256, HUGE_PAGE = 2 << 20 };
 #define MOST_USES 0x7fffffffu /* a slot hands its count over before it can overflow */
 
 static int no_memory(const lt_strings *s) {
@@ -43,7 +43,9 @@ int lt_strings_new(lt_strings **out) {
   s->slots = new_slots(FIRST_SLOTS);
   s->mask = FIRST_SLOTS - 1;
   s->begin = calloc(1, sizeof *s->begin);
-  if (!s->slots || !s->begin) {
+  s->text = malloc(FIRST_TEXT);
+  s->text_capacity = FIRST_TEXT;
+  if (!s->slots || !s->begin || !s->text) {
     lt_strings_release(s);
     return lt_fail(LT_ERR_MEMORY, "data: no memory for a dictionary");
   }
@@ -91,7 +93,7 @@ static int grow_values(lt_strings *s) {
 }
 
 static int grow_text(lt_strings *s, uint64_t need) {
-  uint64_t capacity = s->text_capacity ? s->text_capacity * 2 : 1024;
+  uint64_t capacity = s->text_capacity * 2;
   if (capacity < need) capacity = need;
   char *text = realloc(s->text, capacity);
   if (!text) return no_memory(s);
@@ -112,7 +114,7 @@ static int append(lt_strings *s, const char *text, uint32_t length, int64_t uses
   if (code == s->capacity) LT_TRY(grow_values(s));
   uint64_t end = s->begin[code] + length;
   if (end > s->text_capacity) LT_TRY(grow_text(s, end));
-  if (length) memcpy(s->text + s->begin[code], text, length);
+  memcpy(s->text + s->begin[code], text, length);
   s->begin[code + 1] = end;
   s->uses[code] = uses;
   s->count++;
