@@ -15,10 +15,10 @@ def axes(dim):
     return dim - 1 if dim > 0 else dim
 
 
-def attributes(dim, keepdim=False, **more):
+def attributes(dim, keepdim=False, name="dims", **more):
     given = dict(more)
     if dim is not None:
-        given["dims"] = dim
+        given[name] = dim
     if keepdim:
         given["keepdim"] = True
     return given
@@ -51,6 +51,10 @@ def record_sums(r):
             if dtype in HALVES and dim not in (None, 2):
                 continue
             x = x3[dtype]
+            if dtype == "float32":
+                for whole in ("int64", "bool"):
+                    r.case("mean", [ints[whole]], Tensor(ints[whole].v.mean(axes(dim), keepdims=keep), raw=True),
+                           lambda y: twin("mean")(y.float(), dim, keep), **attributes(dim, keep))
             r.case("mean", [x], Tensor(x.v.mean(axes(dim), keepdims=keep), dtype, raw=True),
                    lambda y: twin("mean")(y, dim, keep), **attributes(dim, keep))
             small = dtype in FLOATS
@@ -80,11 +84,11 @@ def record_sums(r):
         r.case(name, [filled((0,))], Tensor(value, raw=True), lambda y, n=name: getattr(torch, n)(y), note="empty")
     r.case("sum", [filled((0, 3))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(0), note="empty", dims=1)
     r.case("sum", [filled((3, 0))], Tensor([0.0] * 3, raw=True), lambda y: y.sum(1), note="empty", dims=-1)
-    r.case("logsumexp", [filled((2, 0))], Tensor([-INF] * 2, raw=True), lambda y: torch.logsumexp(y, 1), note="empty", dim=2)
+    r.case("logsumexp", [filled((2, 0))], Tensor([-INF] * 2, raw=True), lambda y: torch.logsumexp(y, 1), note="empty", dims=2)
     r.case("sum", [Tensor(1.5)], Tensor(1.5, raw=True), lambda y: y.sum(), note="scalar")
     r.case("std", [Tensor([1.5])], Tensor(NAN, raw=True), lambda y: y.std(), note="one value has no spread")
     big = Tensor([[1000.0, 1000.0], [-1000.0, -1000.0], [-INF, -INF], [INF, 1.0]])
-    r.case("logsumexp", [big], Tensor([1000 + np.log(2), -1000 + np.log(2), -INF, INF], raw=True), lambda y: torch.logsumexp(y, 1), dim=2)
+    r.case("logsumexp", [big], Tensor([1000 + np.log(2), -1000 + np.log(2), -INF, INF], raw=True), lambda y: torch.logsumexp(y, 1), dims=2)
     half = filled((5000,), "bfloat16", 0.0625)
     r.case("sum", [half], Tensor(5000 * 0.0625, "bfloat16", raw=True), lambda y: y.sum(), note="accumulates in float32")
     wide = Tensor(np.array([2**53, 1, 2**53, 1], np.int64), "int64")
@@ -105,13 +109,25 @@ def record_extremes(r):
                 continue
             for op, f in (("argmax", np.argmax), ("argmin", np.argmin)):
                 r.case(op, [x], Tensor(f(x.v, axes(dim), keepdims=keep) if dim else f(x.v), "int64"),
-                       None if dtype in INTS else lambda y: getattr(torch, op)(y, dim=axes(dim), keepdim=keep), **attributes(dim, keep))
+                       None if dtype in INTS else lambda y: getattr(torch, op)(y, dim=axes(dim), keepdim=keep), **attributes(dim, keep, "dim"))
+            if dim is not None:
+                for op, f, arg in (("max", np.max, np.argmax), ("min", np.min, np.argmin)):
+                    values = Tensor(f(x.v, axes(dim), keepdims=keep), dtype)
+                    r.case(op, [x], [values, Tensor(arg(x.v, axes(dim), keepdims=keep), "int64")],
+                           None if dtype in INTS else lambda y: getattr(torch, op)(y, axes(dim), keep), **attributes(dim, keep, "dim"))
+            if dtype in ("float32", "int64"):
+                counted = Tensor(np.where(np.abs(x.v) < 1, 0, x.v), dtype)
+                r.case("count_nonzero", [counted], Tensor(np.sum(counted.v != 0, axes(dim), keepdims=keep), "int64"),
+                       None if keep else lambda y: torch.count_nonzero(y, axes(dim)), **attributes(dim, keep))
     ties = Tensor([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, 5.0]])
     r.case("argmax", [ties], Tensor([1, 0], "int64"), lambda y: y.argmax(1), dim=2, note="ties: the first")
     r.case("argmin", [ties], Tensor([0, 0], "int64"), lambda y: y.argmin(1), dim=-1, note="ties: the first")
     nans = Tensor([[1.0, NAN, 3.0, NAN], [NAN, 0.0, INF, -INF]])
     for op in ("amax", "amin"):
-        r.case(op, [nans], Tensor([NAN, NAN], raw=True), lambda y: getattr(torch, op)(y, dim=1), dim=2, note="nan spreads")
+        r.case(op, [nans], Tensor([NAN, NAN], raw=True), lambda y: getattr(torch, op)(y, dim=1), dims=2, note="nan spreads")
+    for op in ("max", "min"):
+        r.case(op, [nans], [Tensor([NAN, NAN]), Tensor([1, 0], "int64")], lambda y: getattr(torch, op)(y, 1), dim=2, note="nan spreads")
+    r.case("max", [ties], [Tensor([3.0, 5.0]), Tensor([1, 0], "int64")], lambda y: torch.max(y, 1), dim=-1, note="ties: the first")
     r.case("argmax", [nans], Tensor([1, 0], "int64"), lambda y: y.argmax(1), dim=2, note="the first nan")
     r.case("argmin", [nans], Tensor([1, 0], "int64"), lambda y: y.argmin(1), dim=2, note="the first nan")
     r.case("amax", [Tensor([-INF, -INF])], Tensor(-INF, raw=True), lambda y: y.amax())
@@ -124,7 +140,7 @@ def record_extremes(r):
                    lambda y: getattr(torch, op)(y) if dim is None else getattr(torch, op)(y, axes(dim), keep), **attributes(dim, keep))
         r.case(op, [filled((0,), "bool")], Tensor(op == "all", "bool"), lambda y: getattr(torch, op)(y), note="empty")
         x = Tensor([[0.0, 2.0], [-1.0, 3.0], [0.0, 0.0]])
-        r.case(op, [x], Tensor(f(x.v != 0, 1), "bool"), lambda y: getattr(torch, op)(y, 1), dim=2, note="anything but 0 is true")
+        r.case(op, [x], Tensor(f(x.v != 0, 1), "bool"), lambda y: getattr(torch, op)(y, 1), dims=2, note="anything but 0 is true")
 
 
 def record_products(r):
@@ -178,6 +194,14 @@ def record_running(r):
             if dtype not in FLOATS and dim != 2:
                 continue
             r.case("cumsum", [x], Tensor(np.cumsum(x.v, axes(dim)), kind, raw=True), lambda y: torch.cumsum(y, axes(dim)), dim=dim)
+            back = np.flip(np.cumsum(np.flip(x.v, axes(dim)), axes(dim)), axes(dim))
+            r.case("cumsum", [x], Tensor(back, kind, raw=True), lambda y: y.flip(axes(dim)).cumsum(axes(dim)).flip(axes(dim)), dim=dim, reverse=True)
+            if dtype in HALVES or dtype == "uint8":
+                continue
+            r.case("cumprod", [x], Tensor(np.cumprod(x.v, axes(dim)), kind, raw=True), lambda y: torch.cumprod(y, axes(dim)), dim=dim)
+            back = np.flip(np.cumprod(np.flip(x.v, axes(dim)), axes(dim)), axes(dim))
+            r.case("cumprod", [x], Tensor(back, kind, raw=True), lambda y: y.flip(axes(dim)).cumprod(axes(dim)).flip(axes(dim)), dim=dim, reverse=True)
+    r.case("cumprod", [filled((0, 3))], filled((0, 3)), lambda y: torch.cumprod(y, 0), dim=1, note="empty")
     r.case("cumsum", [filled((0, 3))], filled((0, 3)), lambda y: torch.cumsum(y, 0), dim=1, note="empty")
 
 

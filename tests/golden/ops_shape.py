@@ -52,6 +52,21 @@ def record_layout(r):
         same("pad", x, np.pad(x.v, ((0, 0), (2, 0), (0, 1)), constant_values=7), lambda y: torch.nn.functional.pad(y, (0, 1, 2, 0), value=7),
              pad=[0, 1, 2, 0], value=7)
         same("pad", x, x.v[..., 1:], lambda y: torch.nn.functional.pad(y, (-1, 0)), pad=[-1, 0], note="a negative width crops")
+        same("pad", x, np.pad(x.v, ((0, 0), (1, 1), (2, 3)), "reflect"), lambda y: torch.nn.functional.pad(y, (2, 3, 1, 1), "reflect"),
+             pad=[2, 3, 1, 1], mode="reflect") if dtype == "float32" else None
+        same("pad", x, np.pad(x.v, ((0, 0), (1, 2), (2, 1)), "edge"),
+             (lambda y: torch.nn.functional.pad(y, (2, 1, 1, 2), "replicate")) if dtype == "float32" else None,
+             pad=[2, 1, 1, 2], mode="replicate")
+        same("tile", x, np.tile(x.v, (2, 1, 3)), lambda y: y.tile(2, 1, 3), repeats=[2, 1, 3])
+        same("tile", x, np.tile(x.v, (2, 1, 1, 1)), lambda y: y.tile(2, 1, 1, 1), repeats=[2, 1, 1, 1], note="a dim in front")
+        same("diagonal", x, np.diagonal(x.v, 0, 1, 2), lambda y: y.diagonal(0, 1, 2))
+        same("diagonal", x, np.diagonal(x.v, 1, 0, 2), lambda y: y.diagonal(1, 0, 2), diagonal=1, dim1=1, dim2=3)
+        line = Tensor(x.v[0, :2, :2], dtype)
+        for k in (0, 1, -1):
+            value = np.zeros((2, 2 + abs(k), 2 + abs(k)))
+            for i in range(2):
+                value[:, i + max(-k, 0), i + max(k, 0)] = line.v[:, i]
+            same("diag_embed", line, value, lambda y: torch.diag_embed(y, k), **({"diagonal": k} if k else {}))
         square = Tensor(x.v.reshape(4, 6), dtype)
         for k in (0, 1, -2):
             more = {} if k == 0 else {"diagonal": k}
@@ -78,6 +93,11 @@ def record_picking(r):
         r.case("gather", [x, ids], Tensor(np.take_along_axis(x.v, ids.v, 1), dtype), lambda y, i: torch.gather(y, 1, i), dim=2)
         r.case("gather", [x, Tensor([[2, 0, 1, 1]], "int64")], Tensor(np.take_along_axis(x.v, np.array([[2, 0, 1, 1]]), 0), dtype),
                lambda y, i: torch.gather(y, 0, i), dim=1)
+        mask = Tensor([[True, False, False, True], [False] * 4, [True] * 4], "bool")
+        r.case("masked_select", [x, mask], Tensor(x.v[mask.v], dtype), lambda y, m: torch.masked_select(y, m))
+        value, source = x.v.copy(), Tensor(x.v[::-1, :2], dtype)
+        np.put_along_axis(value, np.array([[0, 3], [1, 2], [2, 0]]), source.v, 1)
+        r.case("scatter", [x, Tensor([[0, 3], [1, 2], [2, 0]], "int64"), source], Tensor(value, dtype), lambda y, i, s: torch.scatter(y, 1, i, s), dim=2)
         if dtype in ("bool", "bfloat16", "float16", "uint8"):
             continue
         source = of_dtype((3, 2), dtype, "source")
@@ -175,6 +195,19 @@ def record_counting(r):
         r.case("nonzero", [x], Tensor(np.argwhere(x.v), "int64"), lambda y: torch.nonzero(y))
     r.case("nonzero", [Tensor([0.0, NAN, -0.0, 1.0])], Tensor([[1], [3]], "int64"), lambda y: torch.nonzero(y), note="nan is not 0")
     r.case("nonzero", [filled((2, 2))], filled((0, 2), "int64"), lambda y: torch.nonzero(y), note="none found")
+    for kind in ("int64", "int32"):
+        ids = Tensor([3, 0, 3, 1], kind)
+        r.case("bincount", [ids], Tensor([1, 1, 0, 2], "int64"), lambda i: torch.bincount(i.long()))
+        r.case("bincount", [ids], Tensor([1, 1, 0, 2, 0, 0], "int64"), lambda i: torch.bincount(i.long(), minlength=6), bins=6)
+        weights = Tensor([0.5, 2.0, 0.25, -1.0])
+        r.case("bincount", [ids, weights], Tensor([2.0, -1.0, 0.0, 0.75], "float64"), lambda i, w: torch.bincount(i.long(), w.double()))
+    r.case("bincount", [none], filled((2,), "int64"), lambda i: torch.bincount(i, minlength=2), bins=2, note="empty")
+    x = Tensor([1.0, NAN, 3.0])
+    r.case("masked_select", [x, filled((3,), "bool")], filled((0,)), lambda y, m: torch.masked_select(y, m), note="none chosen")
+    edges = Tensor([[1.0, 2.0, 3.0], [0.0, 5.0, 9.0]])
+    x = Tensor([[0.5, 3.0], [5.0, 9.5]])
+    found = np.stack([np.searchsorted(edges.v[i], x.v[i]) for i in range(2)])
+    r.case("searchsorted", [edges, x], Tensor(found, "int64"), lambda e, y: torch.searchsorted(e, y), note="a line of edges for each row")
     for dtype in FLOATS + ("int64", "int32"):
         edges = Tensor([1, 3, 3, 5, 9], dtype)
         x = Tensor([[0, 1, 2], [3, 9, 10]], dtype)
