@@ -26,7 +26,7 @@ local LAZY = { -- name -> { module, field }
   split = { "compose", "split" }, chunk = { "compose", "chunk" }, unbind = { "compose", "unbind" },
   save = { "save", "save" }, load = { "save", "load" },
   help = { "help" },
-  Model = { "model" },
+  load_model = { "save", "load_model" },
   schema = { "data.schema" },
 }
 

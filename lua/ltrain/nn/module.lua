@@ -239,6 +239,24 @@ function Module:load_state_dict(state, options)
   return self
 end
 
+-- ---- training, in files of their own ----
+
+---Ties the model to optimizer, loss and metrics; see compile.lua.
+function Module:compile(options) return require "ltrain.compile"(self, options) end
+---Trains; see fit.lua.
+function Module:fit(dataset, options) return require "ltrain.fit"(self, dataset, options) end
+function Module:evaluate(dataset) return require("ltrain.evaluate").evaluate(self, dataset) end
+function Module:predict(dataset, options) return require("ltrain.evaluate").predict(self, dataset, options) end
+function Module:save(path) return require("ltrain.save").save_model(self, path) end
+function Module:load(path, options) return require("ltrain.save").load_into(self, path, options) end
+
+---Prints the tree and what the optimizer does with tables.
+function Module:summary()
+  print(self:tree())
+  local compiled = rawget(self, "compiled")
+  for _, line in ipairs(compiled and compiled.optimizer:table_text() or {}) do print(line) end
+end
+
 -- ---- printing ----
 
 local function with_commas(n)

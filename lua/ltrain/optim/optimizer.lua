@@ -58,6 +58,11 @@ local function adopt(self, group, entry)
   local p = { name = entry.name, tensor = entry.tensor, owner = entry.owner, states = {}, steps = 0, table = is_table(entry) }
   if p.table then
     p.update = group.update or entry.owner.update or "lazy"
+    p.l2 = entry.owner.l2 or group.weight_decay or 0
+    p.batch_decay = group.l2_scope == "batch" or (group.l2_scope == nil and p.update == "lazy")
+    if p.update == "lazy" and not p.batch_decay and p.l2 > 0 then
+      raise(self.name .. ": a lazy update touches rows of the batch only; l2_scope = 'table' needs update = 'exact'")
+    end
     if p.update ~= "lazy" and p.update ~= "exact" then raise(("%s: update is '%s'; it must be 'lazy' or 'exact'"):format(self.name, tostring(p.update))) end
     if n > 0 then
       local states = ffi.new("lt_handle[?]", n)
@@ -131,8 +136,7 @@ function Optimizer:bind(params, options)
     for _, key in ipairs(GROUP_OPTIONS) do known[#known + 1] = key end
     bridge.options(self.name, list, known)
     group.struct = options_struct(self, group)
-    if group.l2_scope == "batch" then group.struct.flags = group.struct.flags + tonumber(C.LT_STEP_BATCH_DECAY)
-    elseif group.l2_scope ~= nil and group.l2_scope ~= "table" then
+    if group.l2_scope ~= nil and group.l2_scope ~= "table" and group.l2_scope ~= "batch" then
       raise(("%s: l2_scope is '%s'; it must be 'batch' (rows of the batch) or 'table' (all rows)"):format(self.name, tostring(group.l2_scope)))
     end
     group.params = {}
@@ -203,6 +207,9 @@ end
 
 local function table_step(self, group, p)
   local s = group.struct
+  local decay, flags = s.weight_decay, s.flags
+  s.weight_decay = p.l2
+  if p.batch_decay then s.flags = flags + tonumber(C.LT_STEP_BATCH_DECAY) end
   check(C.lt_grad_rows(p.tensor, rows, values))
   local has_rows = rows[0].t_ ~= nil
   local states = ffi.new("const lt_handle *[?]", #p.states + 1)
@@ -219,6 +226,7 @@ local function table_step(self, group, p)
     s.step = p.steps
     status = C.lt_step_lazy(s, p.tensor, states, rows, values)
   end
+  s.weight_decay, s.flags = decay, flags
   if has_rows then
     C.lt_release(rows)
     C.lt_release(values)
@@ -309,6 +317,20 @@ function Optimizer:load_state_dict(state)
       p.steps = state.param_steps and state.param_steps[p.name] or p.steps
     end
   end
+end
+
+---How each embedding table is updated, a line a table.
+function Optimizer:table_text()
+  local lines = {}
+  for _, group in ipairs(self.groups) do
+    for _, p in ipairs(group.params) do
+      if p.table then
+        lines[#lines + 1] = ("table %s: %s update%s"):format(p.name, p.update, p.l2 > 0 and
+          (", L2 %g on %s"):format(p.l2, p.batch_decay and "rows of the batch" or "the whole table") or "")
+      end
+    end
+  end
+  return lines
 end
 
 ---A short text for the summary: "Adam lr 0.001".
