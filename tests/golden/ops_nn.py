@@ -48,10 +48,10 @@ def record_embedding(r):
         table = normal((6, 3), dtype, "table")
         for kind in ("int64", "int32"):
             ids = Tensor([[5, 0], [2, 2], [1, 4]], kind)
-            r.case("embedding", [table, ids], Tensor(table.v[ids.v], dtype), lambda t, i: torch.nn.functional.embedding(i, t))
+            r.case("embedding", [ids, table], Tensor(table.v[ids.v], dtype), lambda i, t: torch.nn.functional.embedding(i, t))
     table = normal((6, 3), name="table")
-    r.case("embedding", [table, filled((0, 2), "int64")], filled((0, 2, 3)), lambda t, i: torch.nn.functional.embedding(i, t), note="empty")
-    r.case("embedding", [table, Tensor(4, "int64")], Tensor(table.v[4]), lambda t, i: torch.nn.functional.embedding(i, t), note="one id")
+    r.case("embedding", [filled((0, 2), "int64"), table], filled((0, 2, 3)), lambda i, t: torch.nn.functional.embedding(i, t), note="empty")
+    r.case("embedding", [Tensor(4, "int64"), table], Tensor(table.v[4]), lambda i, t: torch.nn.functional.embedding(i, t), note="one id")
     for dtype in FLOATS:
         table, weights = normal((6, 3), dtype, "table"), normal((7,), dtype, "weights")
         for kind in ("int64", "int32"):
@@ -71,6 +71,9 @@ def record_embedding(r):
             value = sum((e.v[:, i] * e.v[:, j]).sum(-1) for i in range(shape[1]) for j in range(i)) if shape[1] > 1 else np.zeros(shape[0])
             r.case("fm_interaction", [e], Tensor(value, dtype, raw=True),
                    lambda y: 0.5 * (y.sum(1) ** 2 - (y * y).sum(1)).sum(1), note="pair by pair")
+            if shape[0]:
+                r.case("fm_interaction", [Tensor(e.v.reshape(shape[0], -1), dtype)], Tensor(value, dtype, raw=True),
+                       lambda y: 0.5 * (y.reshape(shape).sum(1) ** 2 - (y.reshape(shape) ** 2).sum(1)).sum(1), fields=shape[1])
 
 
 def record_norms(r):

@@ -240,10 +240,7 @@ def mlp_run(dtype, options, x, targets, order=None):
             break
         losses[step] = loss.detach()
         if "clip_norm" in options:
-            # torch's helper divides by norm + 1e-6; the plain definition min(1, c / norm) is what is recorded here.
-            norm = torch.sqrt(sum((v.grad * v.grad).sum() for v in weights.values()))
-            for value in weights.values():
-                value.grad.mul_(torch.clamp(options["clip_norm"] / norm, max=1.0))
+            torch.nn.utils.clip_grad_norm_(list(weights.values()), options["clip_norm"])
         optimizer.step()
     return losses, {name: value.detach().clone() for name, value in weights.items()}, shots
 
