@@ -49,17 +49,21 @@ static void pack_strip(const product *p, char *to, const char *from, int64_t ste
 }
 
 /* A panel that sticks out of C is computed beside it. */
-static void run_partial(const product *p, gemm_tile *tile, int64_t rows, int64_t columns, int64_t steps, const char *a,
-                        int64_t a_row, int64_t a_col, const char *b, char *c, int64_t c_row,
+static void run_partial(const product *p, gemm_tile *tile, int64_t rows, int64_t columns, int64_t width, int64_t steps,
+                        const char *a, int64_t a_row, int64_t a_col, const char *b, char *c, int64_t c_row,
                         const gemm_finish *finish) {
-  int64_t size = p->kern->size, width = GEMM_MAX_WIDTH;
+  int64_t size = p->kern->size;
   char out[GEMM_MAX_ROWS * GEMM_MAX_WIDTH * 8] __attribute__((aligned(64)));
-  char bias[GEMM_MAX_WIDTH * 8] = {0};
+  char bias[GEMM_MAX_WIDTH * 8];
   gemm_finish f = *finish;
-  memset(out, 0, sizeof out);
-  if (f.add)
+  if (f.add) {
+    memset(out, 0, (size_t)(rows * width * size));
     for (int64_t i = 0; i < rows; i++) memcpy(out + i * width * size, c + i * c_row * size, (size_t)(columns * size));
-  if (f.bias) f.bias = memcpy(bias, f.bias, (size_t)(columns * size));
+  }
+  if (f.bias) {
+    memset(bias, 0, (size_t)(width * size));
+    f.bias = memcpy(bias, f.bias, (size_t)(columns * size));
+  }
   tile(steps, a, a_row, a_col, b, out, width, &f);
   for (int64_t i = 0; i < rows; i++) memcpy(c + i * c_row * size, out + i * width * size, (size_t)(columns * size));
 }
@@ -89,17 +93,18 @@ static void run_strip(const product *p, int64_t rows, int64_t columns, int64_t s
       if (columns - j >= width)
         tile(steps, strip, a_row, a_col, b + j * steps * size, out, c_row, &f);
       else
-        run_partial(p, tile, height, columns - j, steps, strip, a_row, a_col, b + j * steps * size, out, c_row, &f);
+        run_partial(p, tile, height, columns - j, width, steps, strip, a_row, a_col, b + j * steps * size, out, c_row,
+                    &f);
       j += width;
     }
   }
 }
 
-/* Rows of a whose steps lie side by side are read in place, unless their distance sends them all to the same lines of
- * the first cache. */
+/* a is read in place, by rows or by columns, unless the stride sends everything to the same lines of the caches. */
 static bool must_pack_a(const product *p) {
-  if (p->g.k == 1) return false;
-  return p->g.a_col != 1 || (p->g.a_row * p->kern->size) % 2048 == 0;
+  if (p->g.k == 1 || p->g.m == 1) return false;
+  if (p->g.a_row == 1) return p->g.a_col * p->kern->size % 1024 == 0;
+  return p->g.a_col != 1 || p->g.a_row * p->kern->size % 2048 == 0;
 }
 
 static void run_block(const product *p, int64_t task, char *scratch) {

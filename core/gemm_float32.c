@@ -37,6 +37,14 @@ static inline AVX2 void transpose_8(float *to, int64_t width, const float *from,
   }
 }
 
+static inline float sum_4(__m128 v) {
+  v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_add_ss(v, _mm_shuffle_ps(v, v, 1)));
+}
+static inline AVX2 float sum_8(__m256 v) {
+  return sum_4(_mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)));
+}
+
 #define ELEM float
 #define VEC __m512
 #define LANES 16
@@ -48,6 +56,7 @@ static inline AVX2 void transpose_8(float *to, int64_t width, const float *from,
 #define SPLAT(x) _mm512_set1_ps(x)
 #define MADD(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define ADD(x, y) _mm512_add_ps(x, y)
+#define SUM(x) _mm512_reduce_add_ps(x)
 #define MAX(x, y) _mm512_max_ps(x, y)
 #define MIN(x, y) _mm512_min_ps(x, y)
 #define TRANSPOSE 8
@@ -65,6 +74,7 @@ static inline AVX2 void transpose_8(float *to, int64_t width, const float *from,
 #define SPLAT(x) _mm256_set1_ps(x)
 #define MADD(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define ADD(x, y) _mm256_add_ps(x, y)
+#define SUM(x) sum_8(x)
 #define MAX(x, y) _mm256_max_ps(x, y)
 #define MIN(x, y) _mm256_min_ps(x, y)
 #define TRANSPOSE 8
@@ -82,6 +92,7 @@ static inline AVX2 void transpose_8(float *to, int64_t width, const float *from,
 #define SPLAT(x) _mm_set1_ps(x)
 #define MADD(x, y, z) _mm_add_ps(_mm_mul_ps(x, y), z)
 #define ADD(x, y) _mm_add_ps(x, y)
+#define SUM(x) sum_4(x)
 #define MAX(x, y) _mm_max_ps(x, y)
 #define MIN(x, y) _mm_min_ps(x, y)
 #define TRANSPOSE 4

@@ -24,6 +24,11 @@ static inline AVX2 void transpose_4(double *to, int64_t width, const double *fro
   }
 }
 
+static inline double sum_2(__m128d v) { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
+static inline AVX2 double sum_4(__m256d v) {
+  return sum_2(_mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1)));
+}
+
 #define ELEM double
 #define VEC __m512d
 #define LANES 8
@@ -35,6 +40,7 @@ static inline AVX2 void transpose_4(double *to, int64_t width, const double *fro
 #define SPLAT(x) _mm512_set1_pd(x)
 #define MADD(x, y, z) _mm512_fmadd_pd(x, y, z)
 #define ADD(x, y) _mm512_add_pd(x, y)
+#define SUM(x) _mm512_reduce_add_pd(x)
 #define MAX(x, y) _mm512_max_pd(x, y)
 #define MIN(x, y) _mm512_min_pd(x, y)
 #define TRANSPOSE 4
@@ -52,6 +58,7 @@ static inline AVX2 void transpose_4(double *to, int64_t width, const double *fro
 #define SPLAT(x) _mm256_set1_pd(x)
 #define MADD(x, y, z) _mm256_fmadd_pd(x, y, z)
 #define ADD(x, y) _mm256_add_pd(x, y)
+#define SUM(x) sum_4(x)
 #define MAX(x, y) _mm256_max_pd(x, y)
 #define MIN(x, y) _mm256_min_pd(x, y)
 #define TRANSPOSE 4
@@ -69,6 +76,7 @@ static inline AVX2 void transpose_4(double *to, int64_t width, const double *fro
 #define SPLAT(x) _mm_set1_pd(x)
 #define MADD(x, y, z) _mm_add_pd(_mm_mul_pd(x, y), z)
 #define ADD(x, y) _mm_add_pd(x, y)
+#define SUM(x) sum_2(x)
 #define MAX(x, y) _mm_max_pd(x, y)
 #define MIN(x, y) _mm_min_pd(x, y)
 #define TRANSPOSE 2

@@ -26,6 +26,7 @@ static inline void transpose_2(uint64_t *to, int64_t width, const uint64_t *from
 #define SPLAT(x) ((wide)_mm512_set1_epi64((long long)(x)))
 #define MADD(x, y, z) ((x) * (y) + (z))
 #define ADD(x, y) ((x) + (y))
+#define SUM(x) ((x)[0] + (x)[1] + (x)[2] + (x)[3] + (x)[4] + (x)[5] + (x)[6] + (x)[7])
 #define TRANSPOSE 2
 #define TRANSPOSE_SQUARE transpose_2
 #include "gemm_template.h"
@@ -41,6 +42,7 @@ static inline void transpose_2(uint64_t *to, int64_t width, const uint64_t *from
 #define SPLAT(x) ((pair)_mm_set1_epi64x((long long)(x)))
 #define MADD(x, y, z) ((x) * (y) + (z))
 #define ADD(x, y) ((x) + (y))
+#define SUM(x) ((x)[0] + (x)[1])
 #define TRANSPOSE 2
 #define TRANSPOSE_SQUARE transpose_2
 #include "gemm_template.h"

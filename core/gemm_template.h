@@ -3,7 +3,8 @@
  *   ELEM VEC LANES     the element, its vector, elements a vector
  *   ROWS               rows of the tallest tile: ROWS x 3 sums, 3 vectors of b and one of a must fit the registers
  *   TARGET NAME(x)     the function attribute that admits the instructions, and the suffix of names
- *   LOAD STORE SPLAT MADD ADD, and for floats MAX MIN    the vector operations; MADD(x, y, z) is x y + z
+ *   LOAD STORE SPLAT MADD ADD SUM, and for floats MAX MIN    the vector operations: MADD(x, y, z) is
+ *                      x y + z, SUM adds the lanes
  *   TRANSPOSE          moves a square of TRANSPOSE x TRANSPOSE elements with TRANSPOSE_SQUARE(to, width, from, stride)
  * No include guard: that is the point. */
 
@@ -41,6 +42,12 @@ static inline __attribute__((always_inline)) TARGET void NAME(tile)(const int ro
     row[i] = a + i * a_row;
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) sum[i][j] = SPLAT((ELEM)0);
+  }
+  if (k >= 16) { /* C comes in while the sums are made */
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 3
+      for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * LANES, 1);
   }
   for (int64_t p = 0, at = 0; p < k; p++, at += a_col) {
     VEC bv[GEMM_MAX_VECTORS];
@@ -106,9 +113,11 @@ static TARGET void NAME(pack)(void *out, int64_t width, int64_t lanes, int64_t k
   ELEM *to = out;
   const ELEM *from = in;
   if (lanes < width) memset(to, 0, (size_t)(width * k) * sizeof(ELEM));
-  if (lane_stride == 1 && lanes == width && width % LANES == 0) {
-    for (int64_t p = 0; p < k; p++, to += width, from += step_stride)
-      for (int64_t j = 0; j < width; j += LANES) STORE(to + j, LOAD(from + j));
+  if (lane_stride == 1 && lanes == width && width == GEMM_MAX_VECTORS * LANES) {
+    for (int64_t p = 0; p < k; p++, to += GEMM_MAX_VECTORS * LANES, from += step_stride)
+      for (int64_t j = 0; j < GEMM_MAX_VECTORS * LANES; j += LANES) STORE(to + j, LOAD(from + j));
+  } else if (lane_stride == 1 && lanes == width && width == ROWS) {
+    for (int64_t p = 0; p < k; p++, to += ROWS, from += step_stride) memcpy(to, from, ROWS * sizeof(ELEM));
   } else if (lane_stride == 1) {
     for (int64_t p = 0; p < k; p++, to += width, from += step_stride)
       for (int64_t j = 0; j < lanes; j++) to[j] = from[j];
@@ -127,14 +136,7 @@ static TARGET void NAME(pack)(void *out, int64_t width, int64_t lanes, int64_t k
   }
 }
 
-/* Lane l sums the steps l, l + LANES, ...; the lanes are then added in order. */
-static inline TARGET ELEM NAME(lane_sum)(VEC v) {
-  ELEM lane[LANES], sum = 0;
-  STORE(lane, v);
-  for (int i = 0; i < LANES; i++) sum += lane[i];
-  return sum;
-}
-
+/* Lane l sums the steps l, l + LANES, ...; SUM then adds the lanes. */
 static inline __attribute__((always_inline)) TARGET void NAME(dot_tile)(const int rows, const int columns, int64_t k,
                                                                         const ELEM *a, int64_t a_row, const ELEM *b,
                                                                         int64_t b_col, ELEM *c, int64_t c_row,
@@ -168,7 +170,7 @@ static inline __attribute__((always_inline)) TARGET void NAME(dot_tile)(const in
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < columns; j++) {
-      ELEM *out = c + i * c_row + j, v = NAME(lane_sum)(sum[i][j]), end[LANES] = {0};
+      ELEM *out = c + i * c_row + j, v = SUM(sum[i][j]), end[LANES] = {0};
       if (finish->add) v += *out;
       if (finish->bias) v += ((const ELEM *)finish->bias)[column + j];
       end[0] = v;
@@ -262,6 +264,7 @@ static const gemm_kernels NAME(kernels) = {.size = sizeof(ELEM),
 #undef SPLAT
 #undef MADD
 #undef ADD
+#undef SUM
 #undef MAX
 #undef MIN
 #undef TRANSPOSE
