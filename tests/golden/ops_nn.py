@@ -76,6 +76,21 @@ def record_embedding(r):
                        lambda y: 0.5 * (y.reshape(shape).sum(1) ** 2 - (y.reshape(shape) ** 2).sum(1)).sum(1), fields=shape[1])
 
 
+def record_fields(r):
+    """Three features of 4, 2 and 3 values in one table; a row is an embedding of 2 and, last, a linear weight."""
+    sizes, offsets = Tensor([4, 2, 3], "int64"), Tensor([0, 4, 6], "int64")
+    for dtype in FLOATS:
+        table = normal((9, 3), dtype, "fields")
+        for kind in ("int64", "int32"):
+            for ids in (Tensor([[3, 0, 2], [0, 1, 0], [3, 1, 2], [1, 1, 1]], kind), filled((0, 3), kind)):
+                rows = ids.v + offsets.v
+                e, w = table.v[rows][:, :, :2], table.v[rows][:, :, 2]
+                pairs = sum((e[:, i] * e[:, j]).sum(-1) for i in range(3) for j in range(i))
+                out = lambda v: Tensor(v, dtype, raw=True)
+                r.case("field_embedding", [ids, table, offsets, sizes], [out(e.reshape(len(e), 6)), out(w.sum(1)), out(pairs), out(e.sum(1))],
+                       None, linear=True, fm=True)
+
+
 def record_norms(r):
     for dtype in FLOATS + ("bfloat16",):
         for shape in ((3, 4), (2, 3, 5), (1, 4), (0, 4)):
@@ -114,6 +129,14 @@ def record_pointwise_losses(r):
         weighted = (1 - y.v) * z.v + (1 + 2 * y.v) * softplus(-z.v)
         each_reduction(r, "bce_with_logits", [z, y], weighted, dtype,
                        lambda z, y, reduction: f(z, y, pos_weight=torch.tensor(3.0, dtype=z.dtype), reduction=reduction), pos_weight=3)
+        two, rows = normal((2, 3), dtype, "logits", 2.0), Tensor([[2.0], [0.5]], dtype)
+        t = Tensor([[1, 0, 1], [0, 0, 1]], dtype)
+        each_reduction(r, "bce_with_logits", [two, t, rows], (softplus(two.v) - two.v * t.v) * rows.v, dtype, f, note="a weight for each row")
+        positives = Tensor([1.0, 2.0, 0.5], dtype)
+        value = (1 - t.v) * two.v + (1 + (positives.v - 1) * t.v) * softplus(-two.v)
+        ones = filled((2, 3), dtype, 1)
+        each_reduction(r, "bce_with_logits", [two, t, ones, positives], value, dtype,
+                       lambda z, y, w, p, reduction: f(z, y, w, pos_weight=p, reduction=reduction), note="pos_weight for each column")
         a, b = normal((2, 3), dtype, "prediction", 2.0), normal((2, 3), dtype, "target")
         d = a.v - b.v
         each_reduction(r, "mse_loss", [a, b], d * d, dtype, functional("mse_loss"))
@@ -127,6 +150,10 @@ def record_pointwise_losses(r):
         with np.errstate(all="ignore"):
             kl = np.where(p.v > 0, p.v * (np.log(p.v) - logs.v), 0.0)
         each_reduction(r, "kl_div", [logs, p], kl, dtype, functional("kl_div"))
+        target = Tensor(np.log([[0.5, 0.25, 0.25], [0.1, 0.6, 0.3]]), dtype)
+        both = np.exp(target.v) * (target.v - logs.v)
+        each_reduction(r, "kl_div", [logs, target], both, dtype,
+                       lambda a, b, reduction: torch.nn.functional.kl_div(a, b, reduction=reduction, log_target=True), log_target=True)
         r.case("kl_div", [logs, p], Tensor(kl.sum() / 2, dtype, raw=True), lambda a, b: torch.nn.functional.kl_div(a, b, reduction="batchmean"),
                reduction="batchmean")
     big = Tensor([500.0, -500.0, 500.0, -500.0])
@@ -172,13 +199,26 @@ def record_class_losses(r):
             each_reduction(r, "nll_loss", [given, part], losses, dtype,
                            lambda z, y, reduction: torch.nn.functional.nll_loss(z, y, ignore_index=ignore, reduction=reduction),
                            count=3, **({} if ignore == -100 else {"ignore_index": ignore}))
+        y = Tensor([2, 0, 1, 2], "int64")
+        picked = -given.v[np.arange(4), y.v] * w.v[y.v]
+        nll = functional("nll_loss")
+        r.case("nll_loss", [given, y, w], Tensor(picked.mean(), dtype, raw=True), lambda z, y, w: nll(z, y, w, reduction="none").mean())
+        r.case("nll_loss", [given, y, w], Tensor(picked.sum() / w.v[y.v].sum(), dtype, raw=True), lambda z, y, w: nll(z, y, w), normalize="weights")
     z = Tensor([[1000.0, 0.0], [-1000.0, 0.0]])
     r.case("cross_entropy", [z, Tensor([0, 0], "int64")], Tensor(500.0, raw=True), lambda z, y: torch.nn.functional.cross_entropy(z, y), note="large logits")
 
 
+def record_dropout(r):
+    for dtype in FLOATS + HALVES:
+        x = normal((2, 3), dtype, "dropout")
+        r.case("dropout", [x], Tensor(x.v, dtype), lambda y: torch.nn.functional.dropout(y, 0.0), p=0, note="nothing dropped")
+
+
 def record(r):
+    record_dropout(r)
     record_linear(r)
     record_embedding(r)
+    record_fields(r)
     record_norms(r)
     record_pointwise_losses(r)
     record_class_losses(r)
