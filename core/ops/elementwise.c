@@ -2,7 +2,7 @@
  * operand are merged first, so most calls become one run; work is cut in fixed chunks of runs. */
 #include "elementwise.h"
 
-enum { MAX_OPERANDS = 5, CHUNK = 16384 };
+enum { MAX_OPERANDS = 6, CHUNK = 16384 };
 
 typedef struct operand { char *data; int dtype; int64_t size, stride[LT_MAX_DIMS]; } operand;
 typedef struct plan {

@@ -3,7 +3,7 @@
 #include "vector_math.h"
 #include <omp.h>
 
-enum { MOST = 4, CHUNK = 16384 };
+enum { MOST = LT_LINE_MOST, CHUNK = 16384 };
 
 void lt_load_line(void *out, int kind, const void *in, int dtype, int64_t stride, int64_t n) {
   int64_t to = kind == LT_FLOAT32 ? 4 : 8, from = stride * lt_dtype_size(dtype);
@@ -55,6 +55,7 @@ static void run_lines(const walk *w, int64_t first, int64_t last, char *scratch)
     char *out = NULL;
     for (int k = 0; k <= w->n_in; k++) {
       const side *s = &w->side[k];
+      if (!s->t) continue;
       char *data = (char *)lt_ptr(s->t) + offset[k] * s->size, *stage = scratch + s->staged * line_bytes;
       if (s->staged >= 0 && k) lt_load_line(stage, w->kind, data, s->t->dtype, s->stride, w->n);
       if (k)
@@ -62,9 +63,9 @@ static void run_lines(const walk *w, int64_t first, int64_t last, char *scratch)
       else
         out = s->staged >= 0 ? stage : data;
     }
-    w->f(w->n, out, in, w->context);
+    w->f(line, w->n, out, in, w->context);
     const side *o = &w->side[0];
-    if (o->staged >= 0)
+    if (o->t && o->staged >= 0)
       lt_store_line((char *)lt_ptr(o->t) + offset[0] * o->size, o->t->dtype, o->stride, out, w->kind, w->n);
     for (int d = w->ndim - 1; d >= 0; d--) { /* to the next line */
       for (int k = 0; k <= w->n_in; k++) offset[k] += w->stride[k][d];
@@ -75,22 +76,28 @@ static void run_lines(const walk *w, int64_t first, int64_t last, char *scratch)
   }
 }
 
-int lt_lines_run(lt_args *c, int n_in, int kind, int64_t dim, lt_line f, const void *context) {
-  const lt_tensor *o = c->out[0];
-  walk w = {.n_in = n_in, .kind = kind, .n = o->ndim ? o->shape[dim] : 1, .lines = 1, .f = f, .context = context};
-  if (o->n == 0) return LT_OK;
-  for (int d = 0; d < o->ndim; d++)
-    if (d != dim) w.shape[w.ndim++] = o->shape[d], w.lines *= o->shape[d];
-  for (int k = 0; k <= n_in; k++) {
-    const lt_tensor *t = k ? c->in[k - 1] : o;
-    int64_t stride = t->ndim && w.n > 1 ? t->stride[dim] : 1;
-    w.side[k] = (side){t, lt_dtype_size(t->dtype), stride, t->dtype == kind && stride == 1 ? -1 : w.n_staged++};
+int lt_lines_run(const lt_lines *l) {
+  const lt_tensor *first = l->out ? l->out : l->in[0];
+  walk w = {.n_in = l->n_in,
+            .kind = l->kind,
+            .n = first->ndim ? first->shape[l->dim] : 1,
+            .lines = 1,
+            .f = l->f,
+            .context = l->context};
+  if (first->n == 0) return LT_OK;
+  for (int d = 0; d < first->ndim; d++)
+    if (d != l->dim) w.shape[w.ndim++] = first->shape[d], w.lines *= first->shape[d];
+  for (int k = 0; k <= l->n_in; k++) {
+    const lt_tensor *t = k ? l->in[k - 1] : l->out;
+    if (!t) continue;
+    int64_t stride = t->ndim && w.n > 1 ? t->stride[l->dim] : 1;
+    w.side[k] = (side){t, lt_dtype_size(t->dtype), stride, t->dtype == l->kind && stride == 1 ? -1 : w.n_staged++};
     for (int d = 0, to = 0; d < t->ndim; d++)
-      if (d != dim) w.stride[k][to++] = t->stride[d];
+      if (d != l->dim) w.stride[k][to++] = t->stride[d];
   }
   int64_t per = w.n < CHUNK ? CHUNK / w.n : 1, chunks = (w.lines + per - 1) / per;
-  int threads = chunks > 1 ? lt_threads_for(o->n) : 1;
-  int64_t own = w.n_staged * w.n * (kind == LT_FLOAT32 ? 4 : 8), bytes = own * threads;
+  int threads = chunks > 1 ? lt_threads_for(first->n) : 1;
+  int64_t own = w.n_staged * w.n * (l->kind == LT_FLOAT32 ? 4 : 8), bytes = own * threads;
   char *scratch = bytes ? lt_alloc(bytes) : NULL;
   if (bytes && !scratch) return LT_ERR_MEMORY;
   if (threads == 1)

@@ -4,12 +4,19 @@
 #pragma once
 #include "elementwise.h"
 
-/* in: a line of each input, out: the line of output 0; n elements each. */
-typedef void (*lt_line)(int64_t n, void *out, const void *const *in, const void *context);
+/* in: a line of each input, out: the line of the output (NULL without one); n elements each. Lines are numbered in row
+ * order of the other dims. */
+typedef void (*lt_line)(int64_t line, int64_t n, void *out, const void *const *in, const void *context);
 
-/* The first n_in inputs have the shape of output 0. kind: LT_FLOAT32, LT_FLOAT64 or LT_INT64, the type lines come in.
- */
-int lt_lines_run(lt_args *c, int n_in, int kind, int64_t dim, lt_line f, const void *context);
+enum { LT_LINE_MOST = 4 };
+typedef struct lt_lines {
+  const lt_tensor *out, *in[LT_LINE_MOST]; /* one shape; out may be NULL */
+  int n_in, kind;                          /* kind: LT_FLOAT32, LT_FLOAT64 or LT_INT64, the type lines come in */
+  int64_t dim;
+  lt_line f;
+  const void *context;
+} lt_lines;
+int lt_lines_run(const lt_lines *l);
 int lt_line_dim(const lt_args *c, int64_t *dim); /* attr.i[0], checked against input 0; 0 for a number */
 static inline int lt_float_kind(int dtype) { return dtype == LT_FLOAT64 ? LT_FLOAT64 : LT_FLOAT32; }
 

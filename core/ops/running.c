@@ -9,14 +9,22 @@ static int running_shape(lt_args *c) {
 }
 static int run(lt_args *c, lt_line real, lt_line whole) {
   bool is_float = lt_is_float(c->in[0]->dtype), backwards = c->attr->i[1];
-  return lt_lines_run(c, 1, is_float ? LT_FLOAT64 : LT_INT64, c->attr->i[0], is_float ? real : whole, &backwards);
+  lt_lines l = {.out = c->out[0],
+                .in = {c->in[0]},
+                .n_in = 1,
+                .kind = is_float ? LT_FLOAT64 : LT_INT64,
+                .dim = c->attr->i[0],
+                .f = is_float ? real : whole,
+                .context = &backwards};
+  return lt_lines_run(&l);
 }
 
 #define RUNNING(NAME, T, START, STEP)                                                                                  \
-  static void NAME(int64_t n, void *out, const void *const *in, const void *context) {                                 \
+  static void NAME(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {                   \
     const bool backwards = *(const bool *)context;                                                                     \
     const T *xs = in[0];                                                                                               \
     T *ys = out, s = START;                                                                                            \
+    (void)line;                                                                                                        \
     for (int64_t k = 0; k < n; k++) {                                                                                  \
       const int64_t i = backwards ? n - 1 - k : k;                                                                     \
       const T x = xs[i];                                                                                               \
@@ -56,7 +64,8 @@ const lt_op lt_op_cumprod = {
     .keep = LT_IN(0)};
 
 /* dx[k] = (x[0] ... x[k-1]) S[k] with S[k] = g[k] + x[k+1] S[k+1]: what x[k] multiplies, before and after it. */
-static void cumprod_slope(int64_t n, void *out, const void *const *in, const void *context) {
+static void cumprod_slope(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {
+  (void)line;
   const bool backwards = *(const bool *)context;
   const double *g = in[0], *x = in[1];
   double *dx = out, after = 0, before = 1;
@@ -72,7 +81,14 @@ static void cumprod_slope(int64_t n, void *out, const void *const *in, const voi
 }
 static int cumprod_backward_cpu(lt_args *c) {
   bool backwards = c->attr->i[1];
-  return lt_lines_run(c, 2, LT_FLOAT64, c->attr->i[0], cumprod_slope, &backwards);
+  lt_lines l = {.out = c->out[0],
+                .in = {c->in[0], c->in[1]},
+                .n_in = 2,
+                .kind = LT_FLOAT64,
+                .dim = c->attr->i[0],
+                .f = cumprod_slope,
+                .context = &backwards};
+  return lt_lines_run(&l);
 }
 static void no_second(lt_back *b) {
   b->status = lt_fail(LT_ERR_STATE, "%s: the second derivative has no rule; take the gradient without create_graph",
@@ -87,8 +103,8 @@ const lt_op lt_op_cumprod_backward = {.name = "cumprod_backward",
                                       .backward = no_second};
 
 /* ---- prod_others: each element replaced by the product of the others of its line ---- */
-static void others_line(int64_t n, void *out, const void *const *in, const void *context) {
-  (void)context;
+static void others_line(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {
+  (void)line, (void)context;
   const double *x = in[0];
   double *y = out, before = 1, after = 1;
   for (int64_t i = 0; i < n; i++) {
@@ -100,7 +116,11 @@ static void others_line(int64_t n, void *out, const void *const *in, const void 
     after *= x[i];
   }
 }
-static int prod_others_cpu(lt_args *c) { return lt_lines_run(c, 1, LT_FLOAT64, c->attr->i[0], others_line, NULL); }
+static int prod_others_cpu(lt_args *c) {
+  lt_lines l = {
+      .out = c->out[0], .in = {c->in[0]}, .n_in = 1, .kind = LT_FLOAT64, .dim = c->attr->i[0], .f = others_line};
+  return lt_lines_run(&l);
+}
 const lt_op lt_op_prod_others = {.name = "prod_others",
                                  .signature = "prod_others(x, dim: dim)",
                                  .doc = "Each element replaced by the product of the others along the dim.",

@@ -12,27 +12,27 @@ static int like_input(lt_args *c) {
 
 /* ---- lines ---- */
 #define LINES(T, S)                                                                                                    \
-  static void softmax_line_##S(int64_t n, void *out, const void *const *in, const void *context) {                     \
-    (void)context;                                                                                                     \
+  static void softmax_line_##S(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {       \
+    (void)line, (void)context;                                                                                         \
     T *y = out;                                                                                                        \
     T scale = (T)(1 / lt_line_exp_##S(y, in[0], lt_line_max_##S(in[0], n), n));                                        \
     for (int64_t i = 0; i < n; i++) y[i] *= scale;                                                                     \
   }                                                                                                                    \
-  static void log_softmax_line_##S(int64_t n, void *out, const void *const *in, const void *context) {                 \
-    (void)context;                                                                                                     \
+  static void log_softmax_line_##S(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {   \
+    (void)line, (void)context;                                                                                         \
     const T *x = in[0];                                                                                                \
     T *y = out, top = lt_line_max_##S(x, n);                                                                           \
     T log_sum = (T)log(lt_line_sum_exp_##S(x, top, n));                                                                \
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - top) - log_sum;                                                     \
   }                                                                                                                    \
-  static void softmax_slope_##S(int64_t n, void *out, const void *const *in, const void *context) {                    \
-    (void)context;                                                                                                     \
+  static void softmax_slope_##S(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {      \
+    (void)line, (void)context;                                                                                         \
     const T *g = in[0], *y = in[1];                                                                                    \
     T *dx = out, dot = (T)lt_line_dot_##S(g, y, n);                                                                    \
     for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (g[i] - dot);                                                       \
   }                                                                                                                    \
-  static void log_softmax_slope_##S(int64_t n, void *out, const void *const *in, const void *context) {                \
-    (void)context;                                                                                                     \
+  static void log_softmax_slope_##S(int64_t line, int64_t n, void *out, const void *const *in, const void *context) {  \
+    (void)line, (void)context;                                                                                         \
     const T *g = in[0];                                                                                                \
     T *dx = out, sum = (T)lt_line_sum_##S(g, n);                                                                       \
     lt_line_exp_##S(dx, in[1], 0, n);                                                                                  \
@@ -43,7 +43,13 @@ LINES(double, f64)
 
 static int run(lt_args *c, int n_in, lt_line f32, lt_line f64) {
   int kind = lt_float_kind(c->in[0]->dtype);
-  return lt_lines_run(c, n_in, kind, c->attr->i[0], kind == LT_FLOAT32 ? f32 : f64, NULL);
+  lt_lines l = {.out = c->out[0],
+                .in = {c->in[0], n_in > 1 ? c->in[1] : NULL},
+                .n_in = n_in,
+                .kind = kind,
+                .dim = c->attr->i[0],
+                .f = kind == LT_FLOAT32 ? f32 : f64};
+  return lt_lines_run(&l);
 }
 
 /* ---- softmax ---- */
