@@ -30,8 +30,21 @@ local LAZY = { -- name -> { module, field }
   schema = { "data.schema" },
 }
 
+-- Every name there is, sorted; for messages and completion.
+local function all_names()
+  local names = { "tensor", "is_tensor", "Tensor", "version" }
+  for key in pairs(LAZY) do names[#names + 1] = key end
+  for _, spec in ipairs(op.specs) do
+    if op.is_public(spec) then names[#names + 1] = spec.name end
+  end
+  for _, key in ipairs(SUBMODULES) do names[#names + 1] = key end
+  table.sort(names)
+  return names
+end
+
 -- What lives in a module of its own is required when it is first asked for: a start costs milliseconds.
 setmetatable(lt, {
+  __members = all_names,
   __index = function(_, name)
     local value
     local lazy = LAZY[name]
@@ -50,11 +63,7 @@ setmetatable(lt, {
       end
     end
     if value == nil then
-      local names = {}
-      for key in pairs(LAZY) do names[#names + 1] = key end
-      for _, spec in ipairs(op.specs) do names[#names + 1] = spec.name end
-      for _, key in ipairs(SUBMODULES) do names[#names + 1] = key end
-      table.sort(names)
+      local names = all_names()
       local near = bridge.nearest(name, names)
       bridge.raise(("ltrain: there is no lt.%s%s"):format(tostring(name), near and (", did you mean lt.%s?"):format(near) or ""))
     end

@@ -179,6 +179,28 @@ function M.bind()
   end
 end
 
+---Is the operator offered to scripts? The others are parts of gradients.
+function M.is_public(spec) return not has_flag(spec, tonumber(C.LT_OP_HIDDEN)) end
+
+local function is_method(spec)
+  local first = spec.args[1]
+  return M.is_public(spec) and not has_flag(spec, tonumber(C.LT_OP_NO_METHOD)) and first
+    and (first.kind == "tensor" or first.kind == "operand")
+end
+
+---Names of the operators that are tensor methods, in-place forms included.
+---@return string[]
+function M.method_names()
+  local names = {}
+  for _, spec in ipairs(M.specs) do
+    if is_method(spec) then
+      names[#names + 1] = spec.name
+      if has_flag(spec, tonumber(C.LT_OP_INPLACE)) then names[#names + 1] = spec.name .. "_" end
+    end
+  end
+  return names
+end
+
 -- Functions are generated when first asked for: a script that uses ten operators compiles ten.
 local function function_of(name)
   local spec = M.specs[name]
@@ -203,9 +225,7 @@ end })
 ---The method x:name(), or nil.
 function M.method(name)
   local spec = M.specs[name] or M.specs[name:sub(1, -2)]
-  if not spec or has_flag(spec, tonumber(C.LT_OP_NO_METHOD)) then return nil end
-  local first = spec.args[1]
-  if not first or not (first.kind == "tensor" or first.kind == "operand") then return nil end
+  if not spec or not is_method(spec) then return nil end
   return M.functions[name]
 end
 

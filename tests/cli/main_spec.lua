@@ -79,6 +79,17 @@ describe("command line", function()
   end)
 end)
 
+describe("ltrain doctor", function()
+  it("tells versions, the machine and the environment variables", function()
+    local output, status = spec.run { "ltrain", "doctor" }
+    assert.are.equal(0, status, output)
+    for _, fact in ipairs { "LuaJIT +LuaJIT 2", "libarchive +%d", "usable processors +%d", "ltrain +loads",
+      "threads +%d", "LTRAIN_THREADS +%w" } do
+      assert.is_truthy(output:find(fact), fact)
+    end
+  end)
+end)
+
 describe("an uncaught error", function()
   it("shows the message and the frames of the script only", function()
     local path = script [[
@@ -108,6 +119,15 @@ outer("luck")
   it("may be an object with a text", function()
     local code = "error(setmetatable({}, { __tostring = function() return 'my text' end }))"
     assert.are.equal("ltrain: my text\n    (command line):1: in the script\n", (spec.run { "ltrain", "-e", code }))
+  end)
+
+  it("of the library is at the script's line, without its frames", function()
+    local path = script "local lt = require 'ltrain'\nlocal a = lt.tensor { 1, 2 }\na:view(3)\n"
+    local output, status = spec.run { "ltrain", path }
+    os.remove(path)
+    assert.is_truthy(output:find("^ltrain: " .. path:gsub("%p", "%%%0") .. ":3: "), output)
+    assert.is_nil(output:find("lua/ltrain", 1, true), output)
+    assert.are.equal(1, status)
   end)
 
   it("of syntax names file and line", function()

@@ -142,6 +142,18 @@ describe("completion", function()
     assert.are.same({}, candidates("object.own.deeper."))
   end)
 
+  it("offers the library's names, loaded or not, and tensor methods", function()
+    local lt = require "ltrain"
+    local function find(line)
+      return (complete.candidates(line, function(name) return name == "lt" and lt or lt.tensor { 1, 2 } end, variables))
+    end
+    assert.are.same({ "softmax" }, find "lt.softm")
+    assert.are.same({ "Linear" }, find "lt.nn.Lin")
+    assert.are.same({ "add", "add_" }, { unpack(find "x:add", 1, 2) })
+    assert.are.same({ "totable" }, find "x:totab")
+    assert.are.same({}, find "lt.lt_")
+  end)
+
   it("inserts what all candidates share", function()
     local insert, list = complete.complete("obj", lookup, variables)
     assert.are.equal("ect", insert)

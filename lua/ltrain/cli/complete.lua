@@ -1,7 +1,7 @@
 -- Completion for the REPL: names, fields and methods reached through dots and colons from the session's variables, and
 -- module names inside require. Values are looked up, never called: `lt.nn.<Tab>` walks tables and their __index, a
 -- metatable's __members (a list of names, or a function of the value giving one) speaks for values whose fields cannot
--- be listed, tensors offer the methods of lt.Tensor.
+-- be listed, tensors offer their methods.
 
 local host = require "ltrain.host"
 
@@ -17,14 +17,14 @@ local function add_fields(names, value, depth)
       key = next(value, key)
     end
   end
-  local meta
   if type(value) == "cdata" then
-    local lt = package.loaded["ltrain"]
-    meta = type(lt) == "table" and rawget(lt, "Tensor")
-    if type(meta) == "table" then add_fields(names, meta, depth + 1) end
+    local lt, op = package.loaded["ltrain"], package.loaded["ltrain.op"]
+    if not lt or not op or not lt.is_tensor(value) then return end
+    add_fields(names, lt.Tensor, depth + 1)
+    for _, name in ipairs(op.method_names()) do names[name] = true end
     return
   end
-  meta = debug.getmetatable(value)
+  local meta = debug.getmetatable(value)
   if type(meta) ~= "table" then return end
   local members = rawget(meta, "__members")
   if type(members) == "function" then members = members(value) end
@@ -83,7 +83,7 @@ function M.candidates(line, lookup, variables)
       add_fields(names, value, 0)
       if separator == ":" then -- methods only
         for name in pairs(names) do
-          if type(member_of(value, name)) ~= "function" then names[name] = nil end
+          if type(value) ~= "cdata" and type(member_of(value, name)) ~= "function" then names[name] = nil end
         end
       end
     elseif path:find("^%d") or path == "" then

@@ -13,7 +13,8 @@ local function user_frames(level)
   while true do
     local info = debug.getinfo(level, "Sln")
     if not info then return frames end
-    if info.what ~= "C" and info.source:sub(1, #INTERNAL) ~= INTERNAL then
+    local ours = info.source:sub(1, #INTERNAL) == INTERNAL or info.source:sub(1, 8) == "=ltrain."
+    if info.what ~= "C" and not ours then
       local what = info.what == "main" and "in the script" or info.name and "in function '" .. info.name .. "'"
         or "in the function at line " .. info.linedefined
       frames[#frames + 1] = { at = info.short_src .. ":" .. info.currentline, what = what }

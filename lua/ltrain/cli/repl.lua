@@ -20,7 +20,7 @@ local function import(env)
   else
     complain("the library does not load, so `lt` is nil: " .. tostring(lt):match("[^\n]*"))
   end
-  env.help = function(x) return require("ltrain.help").print(x) end
+  env.help = function(x) return require "ltrain.help"(x) end
 end
 
 -- Runs one entry. Returns 0, or the exit status for what went wrong. Ctrl-C raises in here only: elsewhere the

@@ -36,7 +36,7 @@ end
 -- The child's side of `ltrain test`: one file, its counts on a marked line. Returns the exit status.
 ---@param args string[] the file, then options for busted
 function M.child(args)
-  io.stdout:setvbuf("line") -- nothing may be lost in a crash
+  io.stdout:setvbuf("no") -- nothing may be lost in a crash
   local token = os.getenv("LTRAIN_TEST_TOKEN")
   require("ltrain.cli.spec_report").mark_with(token)
   local sums = M.files({ args[1] }, { unpack(args, 2) }, false)

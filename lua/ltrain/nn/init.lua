@@ -9,7 +9,17 @@ local FILES = {
 
 local nn = { Module = Module, class = Module.class, Parameter = Module.Parameter }
 
+-- Every name there is, sorted; for messages and completion.
+local function all_names()
+  local names = { "Module", "class", "Parameter" }
+  for key in pairs(FILES) do names[#names + 1] = key end
+  for key in pairs(require "ltrain.nn.activation") do names[#names + 1] = key end
+  table.sort(names)
+  return names
+end
+
 return setmetatable(nn, {
+  __members = all_names,
   __index = function(_, name)
     local value
     local file, field = (FILES[name] or ""):match "^([%w_]+):?(.*)$"
@@ -21,11 +31,7 @@ return setmetatable(nn, {
     end
     if value == nil then
       local bridge = require "ltrain.ffi"
-      local names = { "Module", "class", "Parameter" }
-      for key in pairs(FILES) do names[#names + 1] = key end
-      for key in pairs(require "ltrain.nn.activation") do names[#names + 1] = key end
-      table.sort(names)
-      local near = bridge.nearest(name, names)
+      local near = bridge.nearest(name, all_names())
       bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name), near and (", did you mean nn.%s?"):format(near) or ""))
     end
     rawset(nn, name, value)

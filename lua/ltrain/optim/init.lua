@@ -1,14 +1,16 @@
 --- Optimizers: SGD, Adam, AdamW, Adagrad.
 local FILES = { SGD = "sgd", Adam = "adam", AdamW = "adamw", Adagrad = "adagrad" }
 
+local NAMES = { "Adagrad", "Adam", "AdamW", "SGD" }
+
 return setmetatable({}, {
+  __members = NAMES,
   __index = function(t, name)
     local file = FILES[name]
     if not file then
       local bridge = require "ltrain.ffi"
-      local names = { "Adagrad", "Adam", "AdamW", "SGD" }
-      local near = bridge.nearest(name, names)
-      bridge.raise(("optim: there is no optim.%s%s; there are %s"):format(tostring(name), near and (", did you mean %s?"):format(near) or "", table.concat(names, ", ")))
+      local near = bridge.nearest(name, NAMES)
+      bridge.raise(("optim: there is no optim.%s%s; there are %s"):format(tostring(name), near and (", did you mean %s?"):format(near) or "", table.concat(NAMES, ", ")))
     end
     local class = require("ltrain.optim." .. file)
     rawset(t, name, class)
