@@ -1,16 +1,12 @@
 /* Operators on selected rows (positions of the first dim): the pieces of sparse gradients. Row ids are 0-based. */
-#include "../op.h"
+#include "stage.h"
 
-static int check_rows(const lt_args *c, int i, int64_t n_rows) {
+#include <omp.h>
+
+static int check_rows_shape(const lt_args *c, int i) {
   const lt_tensor *r = c->in[i];
   if (r->ndim != 1) return lt_fail(LT_ERR_SHAPE, "%s: the row ids are %s; they must be one dim", c->op->name, lt_shape_text(r));
-  LT_TRY(lt_need_ids(c, i));
-  for (int64_t k = 0; k < r->n; k++) {
-    int64_t id = lt_load_int(lt_ptr(r), r->dtype, k * r->stride[0]);
-    if (id < 0 || id >= n_rows)
-      return lt_fail(LT_ERR_RANGE, "%s: id %lld at position %lld; legal ids are 0 to %lld", c->op->name, (long long)id, (long long)k + 1, (long long)n_rows - 1);
-  }
-  return LT_OK;
+  return lt_need_ids(c, i);
 }
 
 static int check_values(const lt_args *c, int rows, int values) {
@@ -24,36 +20,94 @@ static int check_values(const lt_args *c, int rows, int values) {
 
 /* ---- index_add(x, rows, values): x with values[k] added to row rows[k], in the order of k ---- */
 static int index_add_shape(lt_args *c) {
-  LT_TRY(check_rows(c, 1, c->in[0]->ndim ? c->in[0]->shape[0] : 0));
+  LT_TRY(check_rows_shape(c, 1));
   LT_TRY(check_values(c, 1, 2));
   return lt_out_like(c, 0, c->in[0]);
 }
-static int index_add_cpu(lt_args *c) {
-  lt_tensor *x = c->in[0], *r = c->in[1], *o = c->out[0], *v, row_out, row_in;
-  bool in_place = o->storage == x->storage && o->offset == x->offset;
-  if (!in_place) LT_TRY(lt_run_into(LT_OP_clone, &x, 1, NULL, o, c->accumulate));
-  v = c->in[2];
-  row_out = *o;
-  row_in = *v;
+
+/* Rows of `width` elements. Threads share the columns of wide rows, the rows of narrow ones; either way each element is
+ * added to in the order of k. */
+typedef struct row_sum { void *to; const void *from, *ids; int id_dtype; int64_t n, width; } row_sum;
+#define ADD_ROWS(T)                                                                                                    \
+  static void add_rows_##T(const row_sum *s, int64_t first, int64_t last, int64_t owner, int64_t owners) {             \
+    for (int64_t k = 0; k < s->n; k++) {                                                                               \
+      int64_t id = lt_id_at(s->ids, s->id_dtype, k);                                                                   \
+      if (owners > 1 && id % owners != owner) continue;                                                                \
+      T *to = (T *)s->to + id * s->width;                                                                              \
+      const T *from = (const T *)s->from + k * s->width;                                                               \
+      for (int64_t j = first; j < last; j++) to[j] += from[j];                                                         \
+    }                                                                                                                  \
+  }
+ADD_ROWS(float)
+ADD_ROWS(double)
+ADD_ROWS(int64_t)
+ADD_ROWS(int32_t)
+ADD_ROWS(uint8_t)
+
+typedef void (*row_adder)(const row_sum *, int64_t, int64_t, int64_t, int64_t);
+static row_adder adder_of(int dtype) {
+  switch (dtype) {
+  case LT_FLOAT32: return add_rows_float;
+  case LT_FLOAT64: return add_rows_double;
+  case LT_INT64: return add_rows_int64_t;
+  case LT_INT32: return add_rows_int32_t;
+  case LT_UINT8: return add_rows_uint8_t;
+  default: return NULL;
+  }
+}
+
+static void add_contiguous(const row_sum *s, row_adder add) {
+  int threads = lt_threads_for(s->n * s->width);
+  bool wide = s->width >= 32 * threads;
+#pragma omp parallel num_threads(threads)
+  {
+    int64_t t = omp_get_thread_num(), all = omp_get_num_threads(), part = (s->width + all - 1) / all;
+    int64_t last = (t + 1) * part < s->width ? (t + 1) * part : s->width;
+    if (wide) add(s, t * part, last, 0, 1);
+    else add(s, 0, s->width, t, all);
+  }
+}
+
+/* Any strides and dtypes: row by row through the copying kernel. */
+static int add_any(lt_args *c, const lt_tensor *ids, lt_tensor *values) {
+  lt_tensor *o = c->out[0], row_out = *o, row_in = *values, *in[] = {&row_in};
+  lt_args one = *c;
   row_out.ndim = row_in.ndim = (uint8_t)(o->ndim - 1);
   memmove(row_out.shape, o->shape + 1, (size_t)row_out.ndim * sizeof *o->shape);
   memmove(row_out.stride, o->stride + 1, (size_t)row_out.ndim * sizeof *o->shape);
-  memmove(row_in.shape, v->shape + 1, (size_t)row_out.ndim * sizeof *o->shape);
-  memmove(row_in.stride, v->stride + 1, (size_t)row_out.ndim * sizeof *o->shape);
-  row_out.n = row_in.n = v->shape[0] ? v->n / v->shape[0] : 0;
-  lt_tensor *in[] = {&row_in};
-  lt_args one = *c;
+  memmove(row_in.shape, values->shape + 1, (size_t)row_out.ndim * sizeof *o->shape);
+  memmove(row_in.stride, values->stride + 1, (size_t)row_out.ndim * sizeof *o->shape);
+  row_out.n = row_in.n = values->shape[0] ? values->n / values->shape[0] : 0;
   one.op = lt_op_at(LT_OP_clone);
   one.in = in;
   one.n_in = 1;
   one.out[0] = &row_out;
   one.accumulate = true;
-  for (int64_t k = 0; k < r->n; k++) {
-    row_out.offset = o->offset + lt_load_int(lt_ptr(r), r->dtype, k * r->stride[0]) * o->stride[0];
-    row_in.offset = v->offset + k * v->stride[0];
+  for (int64_t k = 0; k < ids->n; k++) {
+    row_out.offset = o->offset + lt_id_at(lt_ptr(ids), ids->dtype, k) * o->stride[0];
+    row_in.offset = values->offset + k * values->stride[0];
     LT_TRY(one.op->cpu(&one));
   }
   return LT_OK;
+}
+
+static int index_add_cpu(lt_args *c) {
+  lt_tensor *x = c->in[0], *o = c->out[0], *ids, *values;
+  bool in_place = o->storage == x->storage && o->offset == x->offset;
+  LT_TRY(lt_contiguous(c->in[1], &ids));
+  int status = lt_check_ids(c, ids, x->shape[0], "rows of %s", lt_shape_text(x));
+  if (status >= 0) status = lt_contiguous(c->in[2], &values);
+  if (status >= 0) {
+    if (!in_place) status = lt_run_into(LT_OP_clone, &x, 1, NULL, o, c->accumulate);
+    row_adder add = adder_of(o->dtype);
+    if (status >= 0 && add && lt_tensor_is_contiguous(o)) {
+      row_sum s = {lt_ptr(o), lt_ptr(values), lt_ptr(ids), ids->dtype, ids->n, ids->n ? values->n / ids->n : 0};
+      add_contiguous(&s, add);
+    } else if (status >= 0) status = add_any(c, ids, values);
+    lt_tensor_release(values);
+  }
+  lt_tensor_release(ids);
+  return status;
 }
 static void index_add_rule(lt_back *b) {
   lt_give(b, 0, b->grad[0]);
@@ -69,27 +123,67 @@ const lt_op lt_op_index_add = {.name = "index_add", .signature = "index_add(x, r
 static int index_select_shape(lt_args *c) {
   const lt_tensor *x = c->in[0];
   int64_t shape[LT_MAX_DIMS], dim = c->attr->i[0];
-  if (x->ndim == 0) return lt_fail(LT_ERR_SHAPE, "index_select: the tensor is a number; it has no dim to choose from");
-  LT_TRY(check_rows(c, 1, x->shape[dim]));
+  LT_TRY(lt_check_dim(c, x, dim));
+  LT_TRY(check_rows_shape(c, 1));
   memcpy(shape, x->shape, sizeof shape);
   shape[dim] = c->in[1]->n;
   return lt_out(c, 0, x->dtype, x->ndim, shape);
 }
-static int index_select_cpu(lt_args *c) {
-  lt_tensor *x, *o = c->out[0], *ids = c->in[1];
-  int64_t dim = c->attr->i[0], outer = 1, inner = lt_dtype_size(o->dtype), n = ids->n;
-  LT_TRY(lt_contiguous(c->in[0], &x));
-  for (int d = 0; d < dim; d++) outer *= x->shape[d];
-  for (int d = (int)dim + 1; d < x->ndim; d++) inner *= x->shape[d];
-  const char *from = lt_ptr(x);
-  char *to = lt_ptr(o);
-#pragma omp parallel for schedule(static) num_threads(lt_threads_for(o->n))
-  for (int64_t i = 0; i < outer * n; i++) {
-    int64_t id = lt_load_int(lt_ptr(ids), ids->dtype, i % n * ids->stride[0]);
-    memcpy(to + i * inner, from + (i / n * x->shape[dim] + id) * inner, (size_t)inner);
+
+/* Are the dims behind dim side by side? Then a chosen position is one run of bytes, wherever it lies. */
+static bool runs(const lt_tensor *x, int64_t dim) {
+  int64_t step = 1;
+  for (int d = x->ndim - 1; d > dim; d--) {
+    if (x->shape[d] != 1 && x->stride[d] != step) return false;
+    step *= x->shape[d];
   }
-  lt_tensor_release(x);
-  return LT_OK;
+  return true;
+}
+static void select_runs(const lt_tensor *x, int64_t dim, const lt_tensor *ids, lt_tensor *out) {
+  lt_split s = lt_split_at(x, dim);
+  int64_t size = lt_dtype_size(x->dtype), bytes = s.inner * size, step = x->stride[dim] * size, n = ids->n;
+  char *to = lt_ptr(out);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(lt_threads_for(out->n))
+  for (int64_t o = 0; o < s.outer; o++)
+    for (int64_t k = 0; k < n; k++) {
+      int64_t at = 0, rest = o;
+      for (int64_t d = dim - 1; d >= 0; d--) {
+        at += rest % x->shape[d] * x->stride[d];
+        rest /= x->shape[d];
+      }
+      const char *from = (const char *)lt_ptr(x) + at * size + lt_id_at(lt_ptr(ids), ids->dtype, k) * step;
+      memcpy(to + (o * n + k) * bytes, from, (size_t)bytes);
+    }
+}
+static void select_elements(const lt_tensor *x, int64_t dim, const lt_tensor *ids, lt_tensor *out) {
+  lt_split s = lt_split_at(x, dim);
+  int64_t n = ids->n;
+  LT_BY_SIZE(lt_dtype_size(x->dtype), const T *from = lt_ptr(x); T *to = lt_ptr(out);
+  _Pragma("omp parallel for collapse(2) schedule(static) num_threads(lt_threads_for(out->n))")
+  for (int64_t o = 0; o < s.outer; o++)
+    for (int64_t k = 0; k < n; k++) to[o * n + k] = from[o * s.length + lt_id_at(lt_ptr(ids), ids->dtype, k)];)
+}
+static int index_select_cpu(lt_args *c) {
+  lt_tensor *x, *ids, *out;
+  int64_t dim = c->attr->i[0];
+  LT_TRY(lt_contiguous(c->in[1], &ids));
+  int status = lt_check_ids(c, ids, c->in[0]->shape[dim], "dim %lld of %s", (long long)dim + 1, lt_shape_text(c->in[0]));
+  bool direct = runs(c->in[0], dim);
+  if (status >= 0) {
+    if (direct) x = lt_tensor_retain(c->in[0]);
+    else status = lt_contiguous(c->in[0], &x);
+  }
+  if (status >= 0) {
+    status = lt_stage(c, 0, &out);
+    if (status >= 0 && out->n > 0) {
+      if (dim == x->ndim - 1 && lt_tensor_is_contiguous(x)) select_elements(x, dim, ids, out);
+      else select_runs(x, dim, ids, out);
+    }
+    if (status >= 0) status = lt_unstage(c, 0, out, status);
+    lt_tensor_release(x);
+  }
+  lt_tensor_release(ids);
+  return status;
 }
 static void index_select_rule(lt_back *b) {
   if (!lt_wants(b, 0)) return;

@@ -88,12 +88,12 @@ local function run($(args))
   attr.scalars = scalars attr.n_list = n_list attr.flags = $(flags) attr.device = 0
   $(call)
 end
-local function entry($(args))
+local function entry($(args)$(rest))
   if $(usual) then
     $(defaults)
     return run($(args))
   end
-  return slow.call(spec, run, $(args))
+  return slow.call(spec, run, $(args)$(rest))
 end
 return entry, run
 ]]
@@ -128,10 +128,12 @@ end
 
 local function generate(spec, in_place)
   local args, checks, defaults, stores = {}, {}, {}, {}
+  local rest = "" -- a list may come as several numbers: x:reshape(2, 3)
   for i, a in ipairs(spec.args) do
     args[i] = a.name
     checks[i] = usual(a)
     stores[i] = store(a)
+    if a.list then rest = ", ..." end
     local plain = a.kind == "tensor" or a.kind == "tensor?" or a.kind == "operand"
     if not plain then
       if a.absent then
@@ -155,7 +157,7 @@ local function generate(spec, in_place)
   end
   local values = {
     args = table.concat(args, ", "), usual = #checks > 0 and table.concat(checks, " and ") or "true",
-    defaults = table.concat(defaults, " "), stores = table.concat(stores, "\n  "), n_in = spec.n_in,
+    defaults = table.concat(defaults, " "), stores = table.concat(stores, "\n  "), n_in = spec.n_in, rest = rest,
     id = spec.id, n_out = spec.n_out, take = table.concat(take, "\n  "), names = table.concat(names, ", "),
     flags = in_place and tonumber(C.LT_CALL_BOUND) or 0, first = args[1],
   }

@@ -220,7 +220,7 @@ local function get(t, key)
     if m then return m end
     local p = properties[key]
     if p then return p(t) end
-    m = op.method(key)
+    m = op.method(key) or require("ltrain.compose").methods[key]
     if m then
       methods[key] = m
       return m
