@@ -219,6 +219,8 @@ int lt_threads(void);
 int lt_set_threads(int n);
 int lt_env_get(int index, const char **name, const char **value, const char **doc); /* 1 while there are more */
 double lt_clock(void);                                         /* seconds, monotonic */
+void lt_profile(bool on);                                      /* adds up the time of every operator's kernel */
+int lt_profile_get(int op, double *seconds, double *calls);    /* 1 while there are more operators */
 
 
 /* ---- interruption: Ctrl-C, seen by long C loops ---- */
@@ -430,6 +432,22 @@ int lt_frame_select(const lt_frame *f, const int64_t *rows, int64_t n, lt_frame 
 int lt_frame_filter(const lt_frame *f, const uint8_t *mask, lt_frame **out); /* mask: [rows], nonzero stays */
 int lt_frame_gather(const lt_frame *f, const int64_t *rows, int64_t n, const int32_t *columns, int32_t width,
                     void *out);                                /* [n, width] of the columns' one dtype */
+/* A new frame of n rows out of columns of others; texts keep their dictionaries. rows: [n] rows of that frame, -1: no
+ * value (the empty text, NaN); NULL: 0 .. n - 1. */
+typedef struct lt_frame_source {
+  const char *name;       /* in the new frame */
+  const lt_frame *frame;
+  const int64_t *rows;
+  int32_t column;
+} lt_frame_source;
+int lt_frame_compose(const lt_frame_source *columns, int32_t width, int64_t n, lt_frame **out);
+/* rows: [rows of f] the row of `other` whose text is the same; -1: none has it. Texts of `other` must be unique. */
+int lt_frame_match(const lt_frame *f, int32_t column, const lt_frame *other, int32_t other_column, int64_t *rows);
+/* Text columns in place: filled row by row (NULL: the empty text); each distinct text, by code, replaced by another;
+ * turned into float32 or int32. In messages, row r of the frame is called rows[r]; rows NULL: r. */
+int lt_frame_write_texts(lt_frame *f, int32_t column, const char *const *texts, const int64_t *lengths);
+int lt_frame_recode(lt_frame *f, int32_t column, const char *const *texts, const int64_t *lengths);
+int lt_frame_parse(lt_frame *f, int32_t column, int32_t dtype, int32_t on_missing, double fill, const int64_t *rows);
 int lt_frame_encode(lt_frame *f, int32_t column, lt_vocabulary *v); /* text -> int32 ids, in place */
 /* Float32 -> int32 ids, in place: 1 for NaN, else 2 + edges <= value (so edges + 3 ids in all). */
 int lt_frame_bucketize(lt_frame *f, int32_t column, const float *edges, int64_t edge_count);
