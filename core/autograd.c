@@ -252,6 +252,21 @@ void lt_give(lt_back *b, int i, lt_tensor *grad) {
   done(b, i);
 }
 
+/* Has the result of this call the input's shape and dtype? Elementwise operators broadcast and promote; rules name other
+ * operators only where they fit. */
+static bool fits_input(const lt_edge *e, const lt_op *op, int n_in, lt_tensor *const *in) {
+  if (!(op->flags & LT_OP_ELEMENTWISE)) return true;
+  int dtype = -1;
+  for (int i = 0; i < n_in; i++) {
+    if (!in[i]) return false;
+    if (in[i]->ndim > e->ndim) return false;
+    for (int d = 1; d <= in[i]->ndim; d++)
+      if (in[i]->shape[in[i]->ndim - d] != 1 && in[i]->shape[in[i]->ndim - d] != e->shape[e->ndim - d]) return false;
+    if (in[i]->dtype != LT_BOOL) dtype = dtype < 0 ? in[i]->dtype : lt_promote(dtype, in[i]->dtype);
+  }
+  return dtype == e->dtype;
+}
+
 /* A plain leaf takes the operator's result straight into its gradient: no temporary, no second pass over memory. */
 void lt_grad_by(lt_back *b, int i, int id, const lt_attr *attr, int n_in, lt_tensor *const *in) {
   if (!lt_wants(b, i)) return;
@@ -259,7 +274,7 @@ void lt_grad_by(lt_back *b, int i, int id, const lt_attr *attr, int n_in, lt_ten
   lt_leaf *l = leaf ? leaf->leaf : NULL;
   bool is_view = lt_op_at(id)->flags & LT_OP_VIEW; /* gives memory of its own, or nothing to write */
   if (l && !is_view && !l->rows && (l->grad || l->bound) && !creates_graph(b->pass) && !pending_of(b->pass, leaf) &&
-      (!l->grad || lt_op_at(id)->flags & LT_OP_ACCUMULATE)) {
+      (!l->grad || lt_op_at(id)->flags & LT_OP_ACCUMULATE) && fits_input(&b->edge[i], lt_op_at(id), n_in, in)) {
     bool accumulate = l->grad != NULL;
     b->status = lt_run_into(id, in, n_in, attr, accumulate ? l->grad : l->bound, accumulate);
     if (b->status >= 0 && !accumulate) l->grad = lt_tensor_retain(l->bound);
@@ -301,7 +316,7 @@ static int unpack(const lt_backward *b, lt_node *n, lt_tensor **in, lt_tensor **
   for (int i = 0; i < 16; i++)
     if (n->op->keep & LT_OUT(i) && i < n->n_out) {
       out[i] = n->saved[at++].t;
-      if (creates_graph(b) && !out[i]->node) {
+      if (out[i] && creates_graph(b) && !out[i]->node) {
         out[i]->requires_grad = true;
         out[i]->out_index = i;
         out[i]->node = lt_node_retain(n); /* undone in run_rule: a lasting tie would be a cycle */

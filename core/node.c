@@ -61,7 +61,7 @@ static void save(lt_saved *s, lt_tensor *t) {
 
 /* Outputs are saved as aliases without history, else node and output would hold each other. */
 int lt_node_record(const lt_args *c) {
-  uint32_t keep = c->op->keep;
+  uint32_t keep = c->op->keep, reads = c->op->reads ? c->op->reads(c) : keep;
   int n_in = 0, n_out = 0;
   for (int i = 0; i < 16; i++) {
     if (keep & LT_IN(i) && i < c->n_in) n_in++;
@@ -77,7 +77,7 @@ int lt_node_record(const lt_args *c) {
   for (int i = 0; i < n_in + n_out; i++) n->saved[i].t = NULL;
   for (int i = 0; i < 16 && i < c->n_in; i++)
     if (keep & LT_IN(i)) {
-      if (c->in[i]) {
+      if (c->in[i] && reads & LT_IN(i)) {
         if (c->bound && c->in[i]->storage == c->out[0]->storage)
           status = lt_fail(LT_ERR_STATE, "%s_: the gradient rule of %s reads the value that would be overwritten; use %s "
                            "without the underscore", c->op->name, c->op->name, c->op->name);
@@ -88,8 +88,8 @@ int lt_node_record(const lt_args *c) {
   for (int i = 0; i < 16 && i < c->n_out && status >= 0; i++)
     if (keep & LT_OUT(i)) {
       lt_tensor *alias;
-      status = lt_tensor_alias(c->out[i], &alias);
-      if (status >= 0) save(&n->saved[at], alias);
+      if (reads & LT_OUT(i)) status = lt_tensor_alias(c->out[i], &alias);
+      if (reads & LT_OUT(i) && status >= 0) save(&n->saved[at], alias);
       at++;
     }
   if (status < 0) {

@@ -29,6 +29,7 @@ struct lt_op {
   lt_kernel cpu;             /* NULL for views */
   void (*backward)(lt_back *); /* NULL: no gradient */
   uint32_t keep;             /* what the rule reads: LT_IN(i) | LT_OUT(i) */
+  uint32_t (*reads)(const lt_args *); /* optional: what of `keep` this call's rule reads; the rest is NULL there */
   int (*fallback)(lt_args *); /* optional: the same result by other operators */
   const void *table;         /* private to a family, e.g. elementwise loops */
 };
