@@ -76,6 +76,17 @@ static void run_lines(const walk *w, int64_t first, int64_t last, char *scratch)
   }
 }
 
+int64_t lt_line_chunk(int64_t n) { return n < CHUNK ? CHUNK / (n ? n : 1) : 1; }
+lt_tensor lt_flat(const lt_tensor *t, int64_t n) {
+  lt_tensor flat = *t;
+  flat.ndim = 2;
+  flat.shape[0] = n ? t->n / n : 0;
+  flat.shape[1] = n;
+  flat.stride[0] = n;
+  flat.stride[1] = 1;
+  return flat;
+}
+
 int lt_lines_run(const lt_lines *l) {
   const lt_tensor *first = l->out ? l->out : l->in[0];
   walk w = {.n_in = l->n_in,
@@ -95,7 +106,7 @@ int lt_lines_run(const lt_lines *l) {
     for (int d = 0, to = 0; d < t->ndim; d++)
       if (d != l->dim) w.stride[k][to++] = t->stride[d];
   }
-  int64_t per = w.n < CHUNK ? CHUNK / w.n : 1, chunks = (w.lines + per - 1) / per;
+  int64_t per = l->chunk ? l->chunk : lt_line_chunk(w.n), chunks = (w.lines + per - 1) / per;
   int threads = chunks > 1 ? lt_threads_for(first->n) : 1;
   int64_t own = w.n_staged * w.n * (l->kind == LT_FLOAT32 ? 4 : 8), bytes = own * threads;
   char *scratch = bytes ? lt_alloc(bytes) : NULL;
@@ -131,6 +142,11 @@ int lt_lines_run(const lt_lines *l) {
     _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++) sum += v[i];                                \
     return sum;                                                                                                        \
   }                                                                                                                    \
+  LT_CLONES static T squares_block_##S(const T *v, T shift, int64_t n) {                                               \
+    T sum = 0;                                                                                                         \
+    _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++) sum += (v[i] - shift) * (v[i] - shift);     \
+    return sum;                                                                                                        \
+  }                                                                                                                    \
   LT_CLONES static T dot_block_##S(const T *a, const T *b, int64_t n) {                                                \
     T sum = 0;                                                                                                         \
     _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];                         \
@@ -144,6 +160,7 @@ int lt_lines_run(const lt_lines *l) {
     BLOCKS(exp_block_##S(e, v + at, shift, m), sum_block_##S(e, m))                                                    \
   }                                                                                                                    \
   double lt_line_sum_##S(const T *v, int64_t n) { BLOCKS((void)0, sum_block_##S(v + at, m)) }                          \
+  double lt_line_squares_##S(const T *v, T shift, int64_t n) { BLOCKS((void)0, squares_block_##S(v + at, shift, m)) }  \
   double lt_line_dot_##S(const T *a, const T *b, int64_t n) { BLOCKS((void)0, dot_block_##S(a + at, b + at, m)) }
 #define BLOCKS(PREPARE, TERM)                                                                                          \
   double total = 0;                                                                                                    \

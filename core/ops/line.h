@@ -15,9 +15,12 @@ typedef struct lt_lines {
   int64_t dim;
   lt_line f;
   const void *context;
+  int64_t chunk; /* lines that one thread takes in order, so that they may share a sum; 0: lt_line_chunk() */
 } lt_lines;
 int lt_lines_run(const lt_lines *l);
-int lt_line_dim(const lt_args *c, int64_t *dim); /* attr.i[0], checked against input 0; 0 for a number */
+int64_t lt_line_chunk(int64_t n);                 /* lines of n elements that are worth a chunk */
+lt_tensor lt_flat(const lt_tensor *t, int64_t n); /* a header over a contiguous tensor: [lines, n] */
+int lt_line_dim(const lt_args *c, int64_t *dim);  /* attr.i[0], checked against input 0; 0 for a number */
 static inline int lt_float_kind(int dtype) { return dtype == LT_FLOAT64 ? LT_FLOAT64 : LT_FLOAT32; }
 
 /* Loads and stores that take any length; lt_load_block's 16-bit floats come in blocks. */
@@ -33,5 +36,7 @@ double lt_line_sum_exp_f32(const float *v, float shift, int64_t n); /* the sum a
 double lt_line_sum_exp_f64(const double *v, double shift, int64_t n);
 double lt_line_sum_f32(const float *v, int64_t n);
 double lt_line_sum_f64(const double *v, int64_t n);
+double lt_line_squares_f32(const float *v, float shift, int64_t n); /* sum of (v - shift)^2 */
+double lt_line_squares_f64(const double *v, double shift, int64_t n);
 double lt_line_dot_f32(const float *a, const float *b, int64_t n);
 double lt_line_dot_f64(const double *a, const double *b, int64_t n);
