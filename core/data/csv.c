@@ -16,8 +16,8 @@ static void keep_report(lt_csv *c, csv_report report) {
 }
 
 /* One bad row: the error of the call, or counted and kept. */
-static int bad_row(lt_csv *c, const csv_report *report, bool fatal) {
-  if (!c->options.skip_bad || fatal) return csv_fail(c, report);
+static int bad_row(lt_csv *c, const csv_report *report) {
+  if (!c->options.skip_bad) return csv_fail(c, report);
   keep_report(c, *report);
   return LT_OK;
 }
@@ -36,13 +36,18 @@ static int account_lines(lt_csv *c, const csv_block *b) {
   if (c->pending_blank && b->content_line >= 0) {
     csv_report blank = {.problem = CSV_BLANK, .file = b->file, .line = c->pending_blank, .column = -1};
     c->pending_blank = 0;
-    LT_TRY(bad_row(c, &blank, false));
+    LT_TRY(bad_row(c, &blank));
     c->stats.bad++;
   }
   for (int32_t i = 0; i < b->reports; i++) {
     csv_report report = b->report[i];
     report.line += c->line;
-    LT_TRY(bad_row(c, &report, b->fatal && i + 1 == b->reports));
+    LT_TRY(bad_row(c, &report));
+  }
+  if (b->end.problem) {
+    csv_report end = b->end;
+    end.line += c->line;
+    return csv_fail(c, &end);
   }
   if (b->blank_line >= 0 && !c->pending_blank) c->pending_blank = c->line + b->blank_line;
   c->line += b->lines;

@@ -62,10 +62,10 @@ typedef struct csv_block {
   int64_t lines;        /* line feeds in the text */
   int64_t content_line; /* first line that is a row or a comment; -1: none */
   int64_t blank_line;   /* first of the blank lines at the end; -1: none */
-  bool fatal;           /* rows behind the report cannot be told */
   int64_t bad;          /* rows left out */
   int32_t reports;
   csv_report report[CSV_REPORTS]; /* of the first bad rows, by line */
+  csv_report end;                 /* what keeps all rows behind it from being told apart; CSV_FINE: nothing */
   int status;                     /* < 0: failed outside of rows; `error` says how */
   char error[512];
 } csv_block;
@@ -142,7 +142,7 @@ struct lt_csv {
 int csv_begin_file(lt_csv *c); /* opens paths[file], reads the header, checks or makes the plan */
 void csv_take(void *context, int worker, lt_item **out);
 void csv_cancel(void *context);
-int csv_fill_carry(lt_csv *c, int64_t more, int64_t *got); /* reads on behind the carry */
+int csv_read_more(lt_csv *c, int64_t more); /* one read of up to so many bytes, behind the carry */
 /* csv_open.c */
 int csv_plan(lt_csv *c, char **names, int32_t count, int64_t line); /* binds schema columns to positions */
 /* csv_header.c */

@@ -5,21 +5,18 @@
 
 #include <stdlib.h>
 
-int csv_fill_carry(lt_csv *c, int64_t more, int64_t *got) {
-  *got = 0;
-  int64_t need = c->carry_bytes + more + CSV_PAD;
+int csv_read_more(lt_csv *c, int64_t more) {
+  int64_t need = c->carry_bytes + more + 1 + CSV_PAD;
   if (need > c->carry_capacity) {
     char *grown = realloc(c->carry, (size_t)need);
     if (!grown) return lt_fail(LT_ERR_MEMORY, "csv: no memory for %lld bytes of text", (long long)need);
     c->carry = grown, c->carry_capacity = need;
   }
-  while (more > 0 && !c->file_ended) {
-    int64_t n;
-    int status = lt_stream_read(c->stream, c->carry + c->carry_bytes, more, &n);
-    if (status < 0) return lt_fail_in(status, "csv");
-    c->carry_bytes += n, more -= n, *got += n;
-    if (n == 0) c->file_ended = true;
-  }
+  int64_t got = 0;
+  int status = more > 0 ? lt_stream_read(c->stream, c->carry + c->carry_bytes, more, &got) : LT_OK;
+  if (status < 0) return lt_fail_in(status, "csv");
+  c->carry_bytes += got;
+  if (more > 0 && got == 0) c->file_ended = true;
   memset(c->carry + c->carry_bytes, 0, CSV_PAD);
   return LT_OK;
 }
@@ -54,7 +51,7 @@ void csv_cancel(void *context) {
 
 /* Gives the block the first `cut` bytes of the carry; the rest starts a new carry. */
 static int hand_over(lt_csv *c, csv_block *b, int64_t cut) {
-  int64_t tail = c->carry_bytes - cut, capacity = c->options.block_bytes + tail + CSV_PAD;
+  int64_t tail = c->carry_bytes - cut, capacity = c->options.block_bytes + tail + 1 + CSV_PAD;
   char *next = malloc((size_t)capacity);
   if (!next) return lt_fail(LT_ERR_MEMORY, "csv: no memory for %lld bytes of text", (long long)capacity);
   memcpy(next, c->carry + cut, (size_t)tail);
@@ -65,17 +62,17 @@ static int hand_over(lt_csv *c, csv_block *b, int64_t cut) {
   return LT_OK;
 }
 
+/* The carry always has a byte to spare: csv_read_more asks for one more than it fills. */
 static void end_last_line(lt_csv *c) {
   if (c->carry_bytes == 0 || c->carry[c->carry_bytes - 1] == '\n') return;
-  c->carry[c->carry_bytes++] = '\n'; /* into the padding, which hand_over restores */
+  c->carry[c->carry_bytes++] = '\n';
 }
 
 static int cut_block(lt_csv *c, csv_block *b) {
-  int64_t want = c->options.block_bytes, got, opened;
+  int64_t want = c->options.block_bytes, opened;
   for (;;) {
-    if (c->carry_bytes < want && !c->file_ended) LT_TRY(csv_fill_carry(c, want - c->carry_bytes, &got));
+    while (c->carry_bytes < want && !c->file_ended) LT_TRY(csv_read_more(c, want - c->carry_bytes));
     if (c->file_ended) {
-      if (c->carry_capacity < c->carry_bytes + 1 + CSV_PAD) LT_TRY(csv_fill_carry(c, 1, &got));
       end_last_line(c);
       return hand_over(c, b, c->carry_bytes);
     }

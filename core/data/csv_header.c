@@ -29,7 +29,7 @@ static int too_long(const lt_csv *c, int64_t line, int64_t opened) {
 /* Makes the carry hold the whole first row; *end is behind its line feed (or the end of a file that lacks one). */
 static int first_row(lt_csv *c, int64_t line, bool quotes, int64_t *end) {
   for (;;) {
-    int64_t opened = -1, got = 0;
+    int64_t opened = -1;
     lt_scan scan = csv_scanner(c, c->carry);
     if (!quotes) scan.quote = 0;
     *end = c->carry_bytes ? lt_scan_first_row(&scan, c->carry_bytes, &opened) : 0;
@@ -39,7 +39,7 @@ static int first_row(lt_csv *c, int64_t line, bool quotes, int64_t *end) {
       return *end = c->carry_bytes, LT_OK;
     }
     if (c->carry_bytes > c->options.max_line_bytes) return too_long(c, line, opened);
-    LT_TRY(csv_fill_carry(c, c->carry_bytes + 65536, &got));
+    LT_TRY(csv_read_more(c, c->carry_bytes + 65536));
   }
 }
 
@@ -135,8 +135,8 @@ static int make_names(lt_csv *c, int64_t end, char ***names, int32_t *count) {
 }
 
 int csv_read_header(lt_csv *c) {
-  int64_t line, end, got;
-  LT_TRY(csv_fill_carry(c, 65536, &got));
+  int64_t line, end;
+  while (c->carry_bytes < 3 && !c->file_ended) LT_TRY(csv_read_more(c, 65536));
   LT_TRY(check_encoding(c));
   LT_TRY(skip_to_content(c, &line, &end));
   c->file_line = line;

@@ -59,6 +59,7 @@ typedef struct rows {
   int64_t next_end; /* the first entry of ends that belongs to the next row */
   uint32_t begin;   /* where the next row begins */
   uint32_t strip_begin;
+  bool stopped;           /* by a row that is too long */
   int64_t blank, content; /* position of the first of the last blank lines; of the first row; -1: none */
 } rows;
 
@@ -90,6 +91,13 @@ static bool is_blank(const csv_strip *s, uint32_t begin, uint32_t end) {
   return end == begin || (end == begin + 1 && s->b->text[begin] == '\r');
 }
 
+/* From here on rows cannot be told apart, or should not be: an error whatever is done about bad rows. */
+static void stop(rows *r, int problem, uint32_t at) {
+  csv_block *b = r->s.b;
+  b->end = (csv_report){.problem = problem, .file = b->file, .line = lt_scan_lines(b->text, at), .column = -1};
+  r->stopped = true;
+}
+
 /* Sorts out one line; returns whether it is a row to parse. `width` fields start at ends[at]. */
 static bool accept(rows *r, int64_t at, uint32_t end, int64_t width) {
   csv_strip *s = &r->s;
@@ -103,6 +111,10 @@ static bool accept(rows *r, int64_t at, uint32_t end, int64_t width) {
   if (r->blank >= 0) {
     csv_note_row(s, (uint32_t)r->blank, (csv_report){.problem = CSV_BLANK, .column = -1});
     r->blank = -1;
+  }
+  if (end - begin > s->c->options.max_line_bytes) {
+    stop(r, CSV_TOO_LONG, begin);
+    return false;
   }
   int problem = CSV_FINE;
   if (s->nul && memchr(s->b->text + begin, 0, end - begin)) problem = CSV_NUL;
@@ -129,7 +141,7 @@ static int take_lines(rows *r, int64_t end_count, int64_t line_count) {
   csv_strip *s = &r->s;
   const uint32_t *ends = s->w->ends;
   int64_t width = s->c->name_count;
-  for (int64_t i = 0; i < line_count; i++) {
+  for (int64_t i = 0; i < line_count && !r->stopped; i++) {
     uint32_t end = s->w->lines[i];
     int64_t at = r->next_end, last = at + width - 1;
     if (last >= end_count || ends[last] != end) /* not the expected number of fields: count them */
@@ -151,18 +163,10 @@ static int take_lines(rows *r, int64_t end_count, int64_t line_count) {
   return LT_OK;
 }
 
-static void note_end(rows *r, const lt_scan *scan) {
-  csv_strip *s = &r->s;
-  int problem = scan->quoted ? CSV_UNTERMINATED : s->b->too_long ? CSV_TOO_LONG : CSV_FINE;
-  if (!problem) return;
-  s->b->fatal = true;
-  csv_note_row(s, scan->quoted ? (uint32_t)scan->opened : r->begin, (csv_report){.problem = problem, .column = -1});
-}
-
 static int parse_block(lt_csv *c, csv_worker *w, csv_block *b, rows *r) {
   lt_scan scan = csv_scanner(c, b->text);
   int64_t ends = 0, lines = 0;
-  while (scan.at < b->bytes) {
+  while (scan.at < b->bytes && !r->stopped) {
     int64_t to = scan.at + SCAN_BYTES < b->bytes ? scan.at + SCAN_BYTES : b->bytes;
     LT_TRY(reserve(w, ends + (to - scan.at) + 64));
     scan.quotes = scan.carriage = scan.nul = false;
@@ -175,7 +179,8 @@ static int parse_block(lt_csv *c, csv_worker *w, csv_block *b, rows *r) {
     memmove(w->ends, w->ends + r->next_end, (size_t)ends * sizeof *w->ends);
     r->next_end = 0;
   }
-  note_end(r, &scan);
+  if (scan.quoted && !r->stopped) stop(r, CSV_UNTERMINATED, (uint32_t)scan.opened);
+  if (b->too_long && !r->stopped) stop(r, CSV_TOO_LONG, r->begin);
   b->lines = lt_scan_lines(b->text, b->bytes);
   b->content_line = r->content < 0 ? -1 : lt_scan_lines(b->text, r->content);
   b->blank_line = r->blank < 0 ? -1 : lt_scan_lines(b->text, r->blank);

@@ -18,6 +18,7 @@ static int read_file(lt_stream *s, void *out, int64_t capacity, int64_t *got) {
       struct pollfd fds[2] = {{.fd = s->fd, .events = POLLIN}, {.fd = s->cancel_fd, .events = POLLIN}};
       if (poll(fds, 2, -1) < 0 && errno != EINTR)
         return lt_fail(LT_ERR_IO, "%s: waiting for data failed: %s", s->path, strerror(errno));
+      if (lt_interrupted()) return lt_fail(LT_ERR_INTERRUPT, "%s: interrupted", s->path);
       if (fds[1].revents) return lt_fail(LT_ERR_INTERRUPT, "%s: reading was cancelled", s->path);
       if (!fds[0].revents) continue;
     }
@@ -52,23 +53,39 @@ static int has_binary(const unsigned char *p, int64_t n) {
   return 0;
 }
 
-static int detect(lt_stream *s) {
-  static const struct {
-    const char *magic;
-    int n;
-    const lt_unpacker *unpacker;
-  } known[] = {{"\x1f\x8b", 2, &lt_unpacker_gzip},
-               {"\xfd"
-                "7zXZ\0",
-                6, &lt_unpacker_xz},
-               {"\x28\xb5\x2f\xfd", 4, &lt_unpacker_zstd},
-               {"BZh", 3, &lt_unpacker_bzip2}};
+typedef struct magic {
+  const char *bytes;
+  int n;
+  const lt_unpacker *unpacker;
+} magic;
+
+static const magic known[] = {{"\x1f\x8b", 2, &lt_unpacker_gzip},
+                              {"\xfd"
+                               "7zXZ\0",
+                               6, &lt_unpacker_xz},
+                              {"\x28\xb5\x2f\xfd", 4, &lt_unpacker_zstd},
+                              {"BZh", 3, &lt_unpacker_bzip2}};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static int zlib_head(const unsigned char *p) { return p[0] == 0x78 && (p[0] * 256 + p[1]) % 31 == 0; }
+
+/* Could the few bytes so far still become a packing's? A pipe may give its first bytes one by one. */
+static int undecided(const lt_stream *s) {
   const unsigned char *p = s->input;
   int64_t n = s->end;
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (n >= known[i].n && memcmp(p, known[i].magic, (size_t)known[i].n) == 0) s->unpacker = known[i].unpacker;
+  if (n < 2) return 1;
+  for (int i = 0; i < KNOWN; i++)
+    if (n < known[i].n && memcmp(p, known[i].bytes, (size_t)n) == 0) return 1;
+  return (memcmp(p, "BZ", 2) == 0 && n < 10) || (zlib_head(p) && n < 64) || (memcmp(p, "PK", 2) == 0 && n < 4);
+}
+
+static int detect(lt_stream *s) {
+  const unsigned char *p = s->input;
+  int64_t n = s->end;
+  for (int i = 0; i < KNOWN; i++)
+    if (n >= known[i].n && memcmp(p, known[i].bytes, (size_t)known[i].n) == 0) s->unpacker = known[i].unpacker;
   if (s->unpacker == &lt_unpacker_bzip2 && !(n >= 10 && memcmp(p + 4, "1AY&SY", 6) == 0)) s->unpacker = NULL;
-  if (n >= 2 && p[0] == 0x78 && (p[0] * 256 + p[1]) % 31 == 0 && has_binary(p, n)) s->unpacker = &lt_unpacker_zlib;
+  if (n >= 2 && zlib_head(p) && has_binary(p, n)) s->unpacker = &lt_unpacker_zlib;
   if (n >= 4 && memcmp(p, "PK\3\4", 4) == 0)
     return lt_fail(LT_ERR_FORMAT, "%s: a zip archive, not one packed file; unpack it first", s->path);
   return LT_OK;
@@ -84,7 +101,7 @@ static int prepare(lt_stream *s) {
     posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   else if ((s->cancel_fd = eventfd(0, EFD_CLOEXEC)) < 0)
     return lt_fail(LT_ERR_IO, "%s: no event descriptor: %s", s->path, strerror(errno));
-  while (s->end < 64 && !s->input_ended) LT_TRY(lt_stream_fill(s)); /* a pipe gives its first bytes in pieces */
+  while (!s->input_ended && undecided(s)) LT_TRY(lt_stream_fill(s));
   LT_TRY(detect(s));
   return s->unpacker ? s->unpacker->open(s) : LT_OK;
 }
