@@ -87,24 +87,19 @@ static void to_places(lt_back *b, int64_t dim) {
   lt_attr zeros = {.n_list = b->edge[0].ndim, .i = {b->edge[0].dtype}}, at = {.i = {dim}};
   memcpy(zeros.list, b->edge[0].shape, sizeof b->edge[0].shape);
   if (!b->grad[0] || !lt_wants(b, 0)) return;
-  if (b->edge[0].ndim == 0) {
-    lt_give(b, 0, b->grad[0]);
-    return;
-  }
   LT_GRAD_ATTR(b, 0, scatter_add, &at, lt_do(b, LT_OP_zeros, &zeros, 0, NULL), b->out[1], b->grad[0]);
 }
 
 /* ---- sort ---- */
 static int sort_shape(lt_args *c) {
   const lt_tensor *x = c->in[0];
-  if (x->ndim) LT_TRY(lt_check_dim(c, x, c->attr->i[0]));
+  LT_TRY(lt_check_dim(c, x, c->attr->i[0]));
   LT_TRY(lt_out_like(c, 0, x));
   return lt_out(c, 1, LT_INT64, x->ndim, x->shape);
 }
 static int sort_cpu(lt_args *c) {
-  const lt_tensor *x = c->in[0];
-  int64_t dim = x->ndim ? c->attr->i[0] : 0;
-  return sort_lines(c, dim, x->ndim ? x->shape[dim] : 1, c->attr->i[1]);
+  int64_t dim = c->attr->i[0];
+  return sort_lines(c, dim, c->in[0]->shape[dim], c->attr->i[1]);
 }
 static void sort_rule(lt_back *b) { to_places(b, b->attr->i[0]); }
 const lt_op lt_op_sort = {.name = "sort", .signature = "sort(x, dim: dim = -1, descending: bool = false)", .n_out = 2,
