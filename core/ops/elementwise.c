@@ -81,6 +81,7 @@ void lt_store_block(void *out, int dtype, int64_t stride, const void *in, int ki
   switch (kind) {
   case LT_FLOAT32: STORE_AS(float, whole) break;
   case LT_FLOAT64: STORE_AS(double, whole) break;
+  case LT_UINT8: STORE_AS(uint8_t, ) break; /* truth values */
   default: STORE_AS(int64_t, )
   }
 }
