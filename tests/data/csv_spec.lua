@@ -94,7 +94,8 @@ describe("csv", function()
 
   it("tells texts apart that differ in length, in a control byte, or late", function()
     local long = ("x"):rep(40)
-    local list = { "a", "aa", "aaaaaaa", "aaaaaaa\7", "aaaaaaaa", "aaaaaaaaa", "\1", long, long .. "y", long .. "z", "ab" }
+    local list = { "a", "aa", "aaaaaaa", "aaaaaaa\7", "aaaaaaaa", "aaaaaaaaa", "\1", "ab" }
+    for i, tail in ipairs { "", "y", "z" } do list[8 + i] = long .. tail end
     local frame = reading.read(file(table.concat(list, "\n") .. "\n"), NO_HEADER, texts(1))
     assert.same(list, reading.list(frame, 0))
     assert.equal(#list, tonumber(reading.info(frame, 0).values))
@@ -109,7 +110,8 @@ describe("csv", function()
   it("unpacks by the first bytes, whatever the name", function()
     local plain = file("x\n" .. ("1\n"):rep(70000), "t")
     for _, command in ipairs { "gzip", "xz", "zstd", "bzip2" } do
-      if os.execute(("command -v %s >/dev/null && %s -c %s >%s/packed"):format(command, command, plain, folder)) == 0 then
+      local shell = ("command -v %s >/dev/null && %s -c %s >%s/packed"):format(command, command, plain, folder)
+      if os.execute(shell) == 0 then
         local frame = reading.read(folder .. "/packed", nil, { { "x", "int32" } })
         assert.equal(70000, tonumber(C.lt_frame_rows(frame)), command)
       end
@@ -135,9 +137,10 @@ describe("csv", function()
         .. 'on_error = "skip" to leave such rows out',
       "csv: " .. path .. ' line 4, column 1 ("a"): "z" is not a number; correct it, list it in missing, or read the '
         .. "column as text",
-      "csv: " .. path .. ' line 5: blank, and rows follow it; remove it, or pass on_error = "skip" to leave such rows out',
-      "csv: " .. path .. ' line 7, column 2 ("b"): text behind the closing quote in "v"u; write a quote inside a quoted '
-        .. 'value twice ("")',
+      "csv: " .. path .. ' line 5: blank, and rows follow it; remove it, or pass on_error = "skip" to leave such rows '
+        .. "out",
+      "csv: " .. path .. ' line 7, column 2 ("b"): text behind the closing quote in "v"u; write a quote inside a '
+        .. 'quoted value twice ("")',
     }, reading.reports(csv))
   end)
 
@@ -164,7 +167,8 @@ describe("csv", function()
     assert.equal(32561, tonumber(C.lt_frame_rows(train)))
     assert.same({ 39, "State-gov", "<=50K" }, reading.rows(train)[1])
     assert.equal(9, tonumber(reading.info(train, 1).values))
-    local test = reading.read((adult:gsub("data$", "test")), { header = 0, names = names, trim = 1, skip_lines = 1 }, columns)
+    local options = { header = 0, names = names, trim = 1, skip_lines = 1 }
+    local test = reading.read((adult:gsub("data$", "test")), options, columns)
     assert.equal(16281, tonumber(C.lt_frame_rows(test)))
   end)
 end)

@@ -172,8 +172,8 @@ describe("numbers from text", function()
       local path = scratch.write(folder .. "/t.csv", "x;y\n" .. text .. ";\n")
       for _, dtype in ipairs { "float32", "float64", "int64", "int32" } do
         local message = reading.refusal(path, { delimiter = ";" }, { { "x", dtype } })
-        assert.equal(("csv: %s line 2, column 1 (\"x\"): \"%s\" is not a number; correct it, list it in missing, or read "
-          .. "the column as text"):format(path, text), message)
+        assert.equal(('csv: %s line 2, column 1 ("x"): "%s" is not a number; correct it, list it in missing, or '
+          .. "read the column as text"):format(path, text), message)
       end
     end
   end)

@@ -1,4 +1,4 @@
--- Packed files: what comes out, and what every kind of damage is called. gzip(1) and Lua's own bytes are the other side.
+-- Packed files: what comes out, and what every kind of damage is called. gzip(1) is the other side.
 local ffi = require "ffi"
 local C = ffi.C
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
@@ -67,8 +67,7 @@ describe("streams", function()
         for _, piece in ipairs { 97, 65536, 2 ^ 21 } do
           local got, packing = unpack_file(piece)
           assert.is_true(got == text, command)
-          assert.equal(({ gzip = "gzip", xz = "xz", zstd = "zstd", bzip2 = "bzip2", pigz = "zlib" })[command:match "%w+"],
-            packing)
+          assert.equal(command:match "%w+" == "pigz" and "zlib" or command:match "%w+", packing)
         end
       end
     end
@@ -106,8 +105,8 @@ describe("streams", function()
       assert.is_nil(got)
       local before = tonumber(failure:match "%((%d+) bytes of text")
       seen[#seen + 1] = before
-      assert.equal(("%s: truncated at compressed byte %d (%d bytes of text were read); the copy is incomplete, fetch it "
-        .. "again"):format(path, cut, before), failure)
+      assert.equal(("%s: truncated at compressed byte %d (%d bytes of text were read); the copy is incomplete, fetch "
+        .. "it again"):format(path, cut, before), failure)
     end
     assert.is_true(seen[#seen] > seen[1])
     for cut = #packed - 8, #packed - 1 do -- in the trailer: all text is there, but unproved

@@ -1,5 +1,8 @@
-// sources: core/error.c core/interrupt.c core/dtype.c core/data/buffer.c core/data/csv.c core/data/csv_cut.c core/data/csv_field.c core/data/csv_header.c core/data/csv_merge.c core/data/csv_open.c core/data/csv_parse.c core/data/csv_report.c core/data/csv_rows.c core/data/frame.c core/data/gzip.c core/data/number.c core/data/ordered.c core/data/scan.c core/data/stream.c core/data/strings.c core/data/unpack.c core/data/vocabulary.c
-// libraries: -lisal -larchive -lm -lpthread
+// sources: core/error.c core/interrupt.c core/dtype.c core/data/buffer.c core/data/csv.c core/data/csv_cut.c
+// core/data/csv_field.c core/data/csv_header.c core/data/csv_merge.c core/data/csv_open.c core/data/csv_parse.c
+// core/data/csv_report.c core/data/csv_rows.c core/data/frame.c core/data/gzip.c core/data/number.c core/data/ordered.c
+// core/data/scan.c core/data/stream.c core/data/strings.c core/data/unpack.c core/data/vocabulary.c libraries: -lisal
+// -larchive -lm -lpthread
 /* Any bytes as a delimited file, the first four as options. Held against a reader of one character at a time (below),
  * and against itself with other blocks and threads: the same rows, or the same message, whatever the cutting. */
 #include "ltrain.h"
@@ -57,8 +60,10 @@ static int open_reader(const char *path, const lt_csv_options *options, int kind
     for (int32_t k = 0; k < lt_csv_name_count(look); k++) repeated |= k != i && !strcmp(name, lt_csv_name(look, k));
     if (repeated) continue;
     static const int32_t dtypes[] = {LT_FLOAT32, LT_FLOAT64, LT_INT64, LT_INT32};
-    columns[count++] = (lt_csv_column){.name = name, .kind = kinds >> i % 3 & 1 ? LT_COLUMN_NUMBER : LT_COLUMN_TEXT,
-                                       .dtype = dtypes[i % 4], .on_missing = kinds & 8 ? LT_MISSING_ERROR : LT_MISSING_FILL};
+    columns[count++] = (lt_csv_column){.name = name,
+                                       .kind = kinds >> i % 3 & 1 ? LT_COLUMN_NUMBER : LT_COLUMN_TEXT,
+                                       .dtype = dtypes[i % 4],
+                                       .on_missing = kinds & 8 ? LT_MISSING_ERROR : LT_MISSING_FILL};
   }
   status = lt_csv_open(&path, 1, options, columns, count, out);
   lt_csv_close(look);
@@ -164,7 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     packed = strcmp(lt_stream_packing(stream), "plain") != 0;
     lt_stream_close(stream);
   }
-  bool comparable = (data[0] & 0xfc) == 0 && (data[1] & 0x7f) == 0 && !packed && n < 4000 && !(n >= 2 && text[0] >= 0xfe);
+  bool comparable =
+      (data[0] & 0xfc) == 0 && (data[1] & 0x7f) == 0 && !packed && n < 4000 && !(n >= 2 && text[0] >= 0xfe);
   if (comparable && plain_reader(text, n, (char)options.delimiter, &plain)) {
     require(whole.status == 0, "a good file is refused");
     require(whole.size == plain.size && memcmp(whole.text, plain.text, plain.size) == 0, "a field was read wrongly");
