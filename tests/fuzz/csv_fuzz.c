@@ -1,8 +1,10 @@
-// sources: core/error.c core/interrupt.c core/dtype.c core/data/buffer.c core/data/csv.c core/data/csv_cut.c
-// core/data/csv_field.c core/data/csv_header.c core/data/csv_merge.c core/data/csv_open.c core/data/csv_parse.c
-// core/data/csv_report.c core/data/csv_rows.c core/data/frame.c core/data/gzip.c core/data/number.c core/data/ordered.c
-// core/data/scan.c core/data/stream.c core/data/strings.c core/data/unpack.c core/data/vocabulary.c libraries: -lisal
-// -larchive -lm -lpthread
+// sources: core/error.c core/interrupt.c core/dtype.c core/data/buffer.c core/data/csv.c
+// sources: core/data/csv_cut.c core/data/csv_field.c core/data/csv_header.c core/data/csv_merge.c
+// sources: core/data/csv_open.c core/data/csv_parse.c core/data/csv_report.c core/data/csv_rows.c
+// sources: core/data/frame.c core/data/gzip.c core/data/number.c core/data/ordered.c
+// sources: core/data/scan.c core/data/stream.c core/data/strings.c core/data/unpack.c
+// sources: core/data/vocabulary.c
+// libraries: -lisal -larchive -lm -lpthread
 /* Any bytes as a delimited file, the first four as options. Held against a reader of one character at a time (below),
  * and against itself with other blocks and threads: the same rows, or the same message, whatever the cutting. */
 #include "ltrain.h"
