@@ -25,6 +25,7 @@ local LAZY = { -- name -> { module, field }
   einsum = { "einsum" },
   split = { "compose", "split" }, chunk = { "compose", "chunk" }, unbind = { "compose", "unbind" },
   save = { "save", "save" }, load = { "save", "load" },
+  load_npy = { "npy", "load" }, save_npy = { "npy", "save" },
   help = { "help" },
   load_model = { "save", "load_model" },
   schema = { "data.schema" },
