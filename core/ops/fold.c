@@ -11,50 +11,53 @@ enum { LANES = 8, COLUMNS = 256, ROWS = 1024, LONG = 65536 };
 #define WRAP_ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
 #define LARGER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define SMALLER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
-#define FOLD(NAME, TYPE, T, START, STEP, MERGE)                                                                        \
-  static T NAME##_merge(T a, T b) { return MERGE; }                                                                    \
-  LT_CLONES static T NAME##_along(T start, const T *v, int64_t n, T c, double p) {                                     \
+#define LOOPS(NAME, T, RAW, SUFFIX, START, STEP)                                                                       \
+  LT_CLONES static T NAME##_along##SUFFIX(T start, const RAW *v, int64_t n, T c, double p) {                           \
     T lane[LANES];                                                                                                     \
     int64_t i = 0;                                                                                                     \
     (void)c, (void)p;                                                                                                  \
     for (int k = 0; k < LANES; k++) lane[k] = START;                                                                   \
     for (; i + LANES <= n; i += LANES)                                                                                 \
       for (int k = 0; k < LANES; k++) {                                                                                \
-        const T s = lane[k], x = v[i + k];                                                                             \
+        const T s = lane[k], x = (T)v[i + k];                                                                          \
         lane[k] = STEP;                                                                                                \
       }                                                                                                                \
     for (int k = 0; i < n; i++, k++) {                                                                                 \
-      const T s = lane[k], x = v[i];                                                                                   \
+      const T s = lane[k], x = (T)v[i];                                                                                \
       lane[k] = STEP;                                                                                                  \
     }                                                                                                                  \
     for (int k = 0; k < LANES; k++) start = NAME##_merge(start, lane[k]);                                              \
     return start;                                                                                                      \
   }                                                                                                                    \
-  LT_CLONES static void NAME##_across(T *state, const T *v, int64_t n, const T *center, double p) {                    \
+  LT_CLONES static void NAME##_across##SUFFIX(T *state, const RAW *v, int64_t n, const T *center, double p) {          \
     (void)p;                                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      const T s = state[i], x = v[i], c = center[i];                                                                   \
+      const T s = state[i], x = (T)v[i], c = center[i];                                                                \
       (void)c;                                                                                                         \
       state[i] = STEP;                                                                                                 \
     }                                                                                                                  \
-  }                                                                                                                    \
-  const TYPE lt_##NAME = {START, NAME##_along, NAME##_across, NAME##_merge};
+  }
+#define FOLD(NAME, TYPE, T, RAW, START, STEP, MERGE)                                                                   \
+  static T NAME##_merge(T a, T b) { return MERGE; }                                                                    \
+  LOOPS(NAME, T, T, , START, STEP)                                                                                     \
+  LOOPS(NAME, T, RAW, _raw, START, STEP)                                                                               \
+  const TYPE lt_##NAME = {START, NAME##_along, NAME##_along_raw, NAME##_across, NAME##_across_raw, NAME##_merge};
 
-FOLD(fold_sum, lt_fold, double, 0, s + x, a + b)
-FOLD(fold_product, lt_fold, double, 1, s *x, a *b)
-FOLD(fold_count, lt_fold, double, 0, s + (x != 0), a + b)
-FOLD(fold_squares, lt_fold, double, 0, s + (x - c) * (x - c), a + b)
-FOLD(fold_exponentials, lt_fold, double, 0, s + exp(x - c), a + b)
-FOLD(fold_magnitudes, lt_fold, double, 0, s + fabs(x), a + b)
-FOLD(fold_powers, lt_fold, double, 0, s + pow(fabs(x), p), a + b)
-FOLD(fold_largest, lt_fold, double, -INFINITY, LARGER(s, x), LARGER(a, b))
-FOLD(fold_smallest, lt_fold, double, INFINITY, SMALLER(s, x), SMALLER(a, b))
-FOLD(fold_largest_magnitude, lt_fold, double, 0, LARGER(s, fabs(x)), LARGER(a, b))
-FOLD(fold_int_sum, lt_fold_int, int64_t, 0, WRAP_ADD(s, x), WRAP_ADD(a, b))
-FOLD(fold_int_product, lt_fold_int, int64_t, 1, WRAP_MUL(s, x), WRAP_MUL(a, b))
-FOLD(fold_int_count, lt_fold_int, int64_t, 0, s + (x != 0), a + b)
-FOLD(fold_int_largest, lt_fold_int, int64_t, INT64_MIN, x > s ? x : s, b > a ? b : a)
-FOLD(fold_int_smallest, lt_fold_int, int64_t, INT64_MAX, x < s ? x : s, b < a ? b : a)
+FOLD(fold_sum, lt_fold, double, float, 0, s + x, a + b)
+FOLD(fold_product, lt_fold, double, float, 1, s *x, a *b)
+FOLD(fold_count, lt_fold, double, float, 0, s + (x != 0), a + b)
+FOLD(fold_squares, lt_fold, double, float, 0, s + (x - c) * (x - c), a + b)
+FOLD(fold_exponentials, lt_fold, double, float, 0, s + exp(x - c), a + b)
+FOLD(fold_magnitudes, lt_fold, double, float, 0, s + fabs(x), a + b)
+FOLD(fold_powers, lt_fold, double, float, 0, s + pow(fabs(x), p), a + b)
+FOLD(fold_largest, lt_fold, double, float, -INFINITY, LARGER(s, x), LARGER(a, b))
+FOLD(fold_smallest, lt_fold, double, float, INFINITY, SMALLER(s, x), SMALLER(a, b))
+FOLD(fold_largest_magnitude, lt_fold, double, float, 0, LARGER(s, fabs(x)), LARGER(a, b))
+FOLD(fold_int_sum, lt_fold_int, int64_t, int32_t, 0, WRAP_ADD(s, x), WRAP_ADD(a, b))
+FOLD(fold_int_product, lt_fold_int, int64_t, int32_t, 1, WRAP_MUL(s, x), WRAP_MUL(a, b))
+FOLD(fold_int_count, lt_fold_int, int64_t, int32_t, 0, s + (x != 0), a + b)
+FOLD(fold_int_largest, lt_fold_int, int64_t, int32_t, INT64_MIN, x > s ? x : s, b > a ? b : a)
+FOLD(fold_int_smallest, lt_fold_int, int64_t, int32_t, INT64_MAX, x < s ? x : s, b < a ? b : a)
 
 static int64_t reduced_offset(const lt_reduction *r, int64_t i) {
   int64_t at = 0;
@@ -84,18 +87,22 @@ static const char *address(const lt_tensor *x, int64_t offset) {
   return (const char *)x->storage->data + offset * lt_dtype_size(x->dtype);
 }
 
-#define ENGINE(NAME, T, KIND, FOLD_TYPE)                                                                               \
-  /* Pieces of a walk are whole runs, or parts of its only run. */                                                     \
+#define ENGINE(NAME, T, KIND, RAW, RAW_DTYPE, FOLD_TYPE)                                                               \
+  /* Pieces of a walk are whole runs, or parts of runs. */                                                             \
   static T NAME##_piece(const lt_tensor *x, const lt_reduction *r, const walk *w, const FOLD_TYPE *f, int64_t start,   \
                         int64_t first, int64_t last, T center, double p) {                                             \
     T block[LT_BLOCK], s = f->start;                                                                                   \
+    bool direct = w->stride == 1 && (x->dtype == KIND || x->dtype == RAW_DTYPE);                                       \
     for (int64_t at = first, m; at < last; at += m) {                                                                  \
       int64_t in_run = at % w->inner;                                                                                  \
       m = w->inner - in_run < last - at ? w->inner - in_run : last - at;                                               \
-      if (m > LT_BLOCK) m = LT_BLOCK;                                                                                  \
-      int64_t offset = start + lt_reduction_step(r, at / w->inner) + in_run * w->stride;                               \
-      lt_load_block(block, KIND, address(x, offset), x->dtype, w->stride, m);                                          \
-      s = f->along(s, block, m, center, p);                                                                            \
+      if (m > LT_BLOCK && !direct) m = LT_BLOCK;                                                                       \
+      const char *from = address(x, start + lt_reduction_step(r, at / w->inner) + in_run * w->stride);                 \
+      if (!direct) lt_load_block(block, KIND, from, x->dtype, w->stride, m);                                           \
+      if (direct && x->dtype == RAW_DTYPE)                                                                             \
+        s = f->along_raw(s, (const RAW *)from, m, center, p);                                                          \
+      else                                                                                                             \
+        s = f->along(s, direct ? (const T *)from : block, m, center, p);                                               \
     }                                                                                                                  \
     return s;                                                                                                          \
   }                                                                                                                    \
@@ -121,20 +128,29 @@ static const char *address(const lt_tensor *x, int64_t offset) {
     lt_free(partial, tasks *(int64_t)sizeof *partial);                                                                 \
     return LT_OK;                                                                                                      \
   }                                                                                                                    \
-  /* A tile: m neighbouring results, a piece of the reduced elements. Rows that follow each other load together. */    \
+  /* A tile: m neighbouring results, a piece of the reduced elements. Narrow rows that follow each other are taken     \
+   * several at a time, each into states of its own. */                                                                \
   static void NAME##_tile(const lt_tensor *x, const lt_reduction *r, const FOLD_TYPE *f, int64_t start, int64_t m,     \
-                          int64_t first, int64_t last, const T *center, double p, T *state) {                          \
-    T block[LT_BLOCK];                                                                                                 \
-    const T zero[COLUMNS] = {0};                                                                                       \
-    int64_t inner = r->shape[r->ndim - 1], row_stride = r->stride[r->ndim - 1];                                        \
-    int64_t at_once = row_stride == m ? LT_BLOCK / m : 1;                                                              \
-    for (int64_t j = 0; j < m; j++) state[j] = f->start;                                                               \
+                          int64_t first, int64_t last, const T *center, double p, T *result) {                         \
+    T block[COLUMNS], state[COLUMNS], about[COLUMNS] = {0};                                                            \
+    int64_t inner = r->shape[r->ndim - 1], most = r->stride[r->ndim - 1] == m ? COLUMNS / m : 1;                       \
+    for (int64_t j = 0; j < m * most; j++) state[j] = f->start, about[j] = center ? center[j % m] : 0;                 \
     for (int64_t i = first, rows; i < last; i += rows) {                                                               \
       rows = inner - i % inner < last - i ? inner - i % inner : last - i;                                              \
-      if (rows > at_once) rows = at_once;                                                                              \
-      lt_load_block(block, KIND, address(x, start + reduced_offset(r, i)), x->dtype, 1, m *rows);                      \
-      for (int64_t k = 0; k < rows; k++) f->across(state, block + k * m, m, center ? center : zero, p);                \
+      if (rows > most) rows = most;                                                                                    \
+      const char *from = address(x, start + reduced_offset(r, i));                                                     \
+      if (x->dtype == RAW_DTYPE)                                                                                       \
+        f->across_raw(state, (const RAW *)from, m *rows, about, p);                                                    \
+      else if (x->dtype == KIND)                                                                                       \
+        f->across(state, (const T *)from, m *rows, about, p);                                                          \
+      else {                                                                                                           \
+        lt_load_block(block, KIND, from, x->dtype, 1, m *rows);                                                        \
+        f->across(state, block, m *rows, about, p);                                                                    \
+      }                                                                                                                \
     }                                                                                                                  \
+    for (int64_t k = 1; k < most; k++)                                                                                 \
+      for (int64_t j = 0; j < m; j++) state[j] = f->merge(state[j], state[k * m + j]);                                 \
+    memcpy(result, state, (size_t)m * sizeof *state);                                                                  \
   }                                                                                                                    \
   static int NAME##_across(const lt_tensor *x, const lt_reduction *r, const FOLD_TYPE *f, const T *center, double p,   \
                            T *result) {                                                                                \
@@ -160,8 +176,8 @@ static const char *address(const lt_tensor *x, int64_t offset) {
     lt_free(partial, pieces * r->n_out * (int64_t)sizeof *partial);                                                    \
     return LT_OK;                                                                                                      \
   }
-ENGINE(real, double, LT_FLOAT64, lt_fold)
-ENGINE(whole, int64_t, LT_INT64, lt_fold_int)
+ENGINE(real, double, LT_FLOAT64, float, LT_FLOAT32, lt_fold)
+ENGINE(whole, int64_t, LT_INT64, int32_t, LT_INT32, lt_fold_int)
 
 int lt_fold_run(const lt_tensor *x, const lt_reduction *r, const lt_fold *f, const double *center, double p,
                 double *result) {

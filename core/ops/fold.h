@@ -8,13 +8,17 @@
 typedef struct lt_fold {
   double start;
   double (*along)(double s, const double *v, int64_t n, double center, double p);
+  double (*along_raw)(double s, const float *v, int64_t n, double center, double p);
   void (*across)(double *s, const double *v, int64_t n, const double *center, double p); /* v[j] into s[j] */
+  void (*across_raw)(double *s, const float *v, int64_t n, const double *center, double p);
   double (*merge)(double a, double b);
 } lt_fold;
-typedef struct lt_fold_int {
+typedef struct lt_fold_int { /* as above */
   int64_t start;
   int64_t (*along)(int64_t s, const int64_t *v, int64_t n, int64_t center, double p);
+  int64_t (*along_raw)(int64_t s, const int32_t *v, int64_t n, int64_t center, double p);
   void (*across)(int64_t *s, const int64_t *v, int64_t n, const int64_t *center, double p);
+  void (*across_raw)(int64_t *s, const int32_t *v, int64_t n, const int64_t *center, double p);
   int64_t (*merge)(int64_t a, int64_t b);
 } lt_fold_int;
 
