@@ -2,6 +2,7 @@
  * go to our own kernels, bfloat16 to oneDNN where the processor multiplies it, other 16-bit products through float32.
  * Shapes and dtypes were checked by the operators. */
 #include "gemm_kernels.h"
+#include "onednn.h"
 #include "tensor.h"
 
 #include <string.h>
@@ -93,6 +94,9 @@ static int run_through_float32(const lt_gemm *g) {
   return status;
 }
 
+/* A matrix whose rows or columns are runs of memory, which is what oneDNN takes. */
+static bool rows_or_columns(int64_t row, int64_t col) { return (row == 1 && col > 0) || (col == 1 && row > 0); }
+
 int lt_gemm_run(const lt_gemm *given) {
   static const double zero = 0; /* all dtypes write zero as zero bits */
   lt_gemm g = *given;
@@ -109,6 +113,9 @@ int lt_gemm_run(const lt_gemm *given) {
   case LT_FLOAT64: return gemm_own(&g, gemm_kernels_float64());
   case LT_INT64: return gemm_own(&g, gemm_kernels_int64());
   case LT_BFLOAT16:
+    if (rows_or_columns(g.a_row, g.a_col) && rows_or_columns(g.b_row, g.b_col) && onednn_has_bfloat16())
+      return gemm_bfloat16(&g);
+    return run_through_float32(&g);
   case LT_FLOAT16: return run_through_float32(&g);
   default:
     return lt_fail(LT_ERR_DTYPE, "matmul: no product of %s; convert with x:to(\"float32\")", lt_dtype_name(g.dtype));

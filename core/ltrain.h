@@ -552,4 +552,11 @@ void lt_clicks_defaults(lt_clicks_options *out);
 /* Columns "label" (float32), "C1", "C2", ... (int32): the small fields first. sizes: [fields] ids a field has. */
 int lt_clicks_make(const lt_clicks_options *options, int64_t *sizes, lt_frame **out);
 
+/* ---- rates of matrix products, for benchmarks ---- */
+enum lt_rate_how { LT_RATE_OURS = 0, LT_RATE_ONEDNN = 1, LT_RATE_ONEDNN_PACKED = 2 };
+/* Operations a second of c [m, n] = a [m, k] b [k, n] on all threads: the median of products run for `seconds`. A
+ * transposed operand lies in memory as [k, m] or [n, k]. Packing b beforehand is not counted. */
+int lt_gemm_rate(int how, int dtype, int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
+                 double seconds, double *out);
+
 #pragma GCC visibility pop
