@@ -1,6 +1,7 @@
 /* Synthetic clicks: an endless log of which any row can be computed from (seed, row) alone, so that threads, shards and
  * ranks agree. Popularity is Zipf-like: id = floor(size^u) - 1 with u uniform. Labels come from a hidden factorisation
- * machine whose weights are hashes of (seed, field, id): a linear model finds a part of it, FM and DeepFM the rest. */
+ * machine whose weights are hashes of (seed, field, id), smaller for rarer ids, so that a model can learn most of it
+ * from a few hundred thousand rows: a linear model finds a part, FM and DeepFM the rest. */
 #include "frame.h"
 #include "ordered.h"
 
@@ -17,8 +18,7 @@ typedef struct clicks {
   int64_t size[MAX_FIELDS];
   double log_size[MAX_FIELDS]; /* of the ids that rows use */
   uint64_t row_key, weight_key[MAX_FIELDS];
-  float linear, factor; /* half-widths of the uniform hidden weights */
-  double bias;
+  double linear, pairs, bias; /* the label's logit is bias + linear * (sum of weights) + pairs * (sum of products) */
 } clicks;
 
 void lt_clicks_defaults(lt_clicks_options *out) {
@@ -29,42 +29,64 @@ void lt_clicks_defaults(lt_clicks_options *out) {
 static double uniform(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
 static float centred(uint64_t bits16) { return (float)(bits16 & 0xffff) * 0x1p-15f - 1 + 0x1p-16f; }
 
-/* One row: its ids [fields] and the logit of its label. */
-static double make_row(const clicks *g, int64_t row, int32_t *ids) {
+/* Half as much weight squared from octave to octave of ids beyond 64. */
+static float strength(int32_t id) {
+  static const float by_octave[] = {1,       0.7071f, 0.5f,    0.3536f, 0.25f,   0.1768f, 0.125f,  0.0884f, 0.0625f,
+                                    0.0442f, 0.0313f, 0.0221f, 0.0156f, 0.0110f, 0.0078f, 0.0055f, 0.0039f};
+  int octave = id < 64 ? 0 : 26 - __builtin_clz((uint32_t)id);
+  return by_octave[octave < 16 ? octave : 16];
+}
+
+/* One row: its ids [fields], the sum of its hidden weights and of the products of its hidden factors. */
+static void make_row(const clicks *g, int64_t row, int32_t *ids, double *linear, double *pairs) {
   uint64_t key = lt_mix64(g->row_key + (uint64_t)row * 0x9e3779b97f4a7c15ULL);
-  float sum[FACTORS] = {0}, square = 0, linear = 0;
+  float sum[FACTORS] = {0}, square = 0, weight = 0;
   for (int32_t f = 0; f < g->fields; f++) {
     double u = uniform(lt_mix64(key + (uint64_t)(f + 1) * 0xd1342543de82ef95ULL));
-    int32_t id = (int32_t)exp(u * g->log_size[f]) - 1 + g->o.reserved;
-    uint64_t weights = lt_mix64(g->weight_key[f] + (uint64_t)id * 0x9e3779b97f4a7c15ULL);
-    linear += centred(lt_mix64(weights + 1));
+    int32_t id = (int32_t)exp(u * g->log_size[f]) - 1;
+    uint64_t bits = lt_mix64(g->weight_key[f] + (uint64_t)id * 0x9e3779b97f4a7c15ULL);
+    float scale = strength(id);
+    weight += scale * centred(lt_mix64(bits + 1));
     for (int k = 0; k < FACTORS; k++) {
-      float v = centred(weights >> 16 * k);
+      float v = scale * centred(bits >> 16 * k);
       sum[k] += v, square += v * v;
     }
-    ids[f] = id;
+    ids[f] = id + g->o.reserved;
   }
-  float pairs = -square;
-  for (int k = 0; k < FACTORS; k++) pairs += sum[k] * sum[k];
-  return (double)(g->linear * linear + g->factor * g->factor * 0.5f * pairs);
+  float products = -square;
+  for (int k = 0; k < FACTORS; k++) products += sum[k] * sum[k];
+  *linear = (double)weight, *pairs = (double)(0.5f * products);
 }
 
 static double probability(double logit) { return 1 / (1 + exp(-logit)); }
 
-/* The bias that makes the share of positives what it should be, from rows that no log begins with. */
-static void calibrate(clicks *g) {
+static double deviation(const double *x, int n) {
+  double sum = 0, square = 0;
+  for (int i = 0; i < n; i++) sum += x[i], square += x[i] * x[i];
+  double variance = square / n - sum / n * (sum / n);
+  return variance > 0 ? sqrt(variance) : 1;
+}
+
+/* The factors and the bias that give the logit its deviations and the labels their share of positives, from rows that
+ * no log begins with. */
+static int calibrate(clicks *g) {
   int32_t ids[MAX_FIELDS];
-  double logits[SAMPLE], low = -30, high = 30;
-  for (int i = 0; i < SAMPLE; i++) logits[i] = make_row(g, INT64_MAX - i, ids);
+  double *linear = malloc(2 * SAMPLE * sizeof *linear), *pairs = linear + SAMPLE, low = -60, high = 60;
+  if (!linear) return lt_fail(LT_ERR_MEMORY, "clicks: no memory");
+  for (int i = 0; i < SAMPLE; i++) make_row(g, INT64_MAX - i, ids, &linear[i], &pairs[i]);
+  g->linear = linear_deviation / deviation(linear, SAMPLE);
+  g->pairs = pair_deviation / deviation(pairs, SAMPLE);
   for (int step = 0; step < 60; step++) {
     double mid = (low + high) / 2, mean = 0;
-    for (int i = 0; i < SAMPLE; i++) mean += probability(mid + logits[i]) / SAMPLE;
+    for (int i = 0; i < SAMPLE; i++) mean += probability(mid + g->linear * linear[i] + g->pairs * pairs[i]) / SAMPLE;
     if (mean < positives)
       low = mid;
     else
       high = mid;
   }
   g->bias = low;
+  free(linear);
+  return LT_OK;
 }
 
 static int plan(const lt_clicks_options *o, clicks *g) {
@@ -91,11 +113,7 @@ static int plan(const lt_clicks_options *o, clicks *g) {
     return lt_fail(LT_ERR_ARGUMENT, "clicks: values = %lld, but %d fields of %d have %lld; give large_fields the rest",
                    (long long)o->values, o->small_fields, o->small_values, (long long)(o->values - rest));
   g->row_key = lt_mix64((uint64_t)o->seed ^ 0x2545f4914f6cdd1dULL);
-  double pairs = 0.5 * g->fields * (g->fields - 1) * FACTORS; /* products of two weights, each of variance w^4 / 9 */
-  g->linear = (float)(linear_deviation * sqrt(3.0 / g->fields));
-  g->factor = pairs > 0 ? (float)sqrt(pair_deviation * 3 / sqrt(pairs)) : 0;
-  calibrate(g);
-  return LT_OK;
+  return calibrate(g);
 }
 
 typedef struct share {
@@ -112,7 +130,9 @@ static void *make_share(void *argument) {
   for (int64_t row = s->begin; row < s->end; row++) {
     char *record = (char *)s->f->records->data + row * s->f->stride;
     int64_t at = g->o.first_row + row;
-    double logit = g->bias + make_row(g, at, (int32_t *)(record + s->f->columns[1].offset));
+    double linear, pairs;
+    make_row(g, at, (int32_t *)(record + s->f->columns[1].offset), &linear, &pairs);
+    double logit = g->bias + g->linear * linear + g->pairs * pairs;
     double draw =
         uniform(lt_mix64(lt_mix64(g->row_key + (uint64_t)at * 0x9e3779b97f4a7c15ULL) ^ 0x1d8e4e27c47d124fULL));
     *(float *)(record + s->f->columns[0].offset) = draw < probability(logit) ? 1.0f : 0.0f;
