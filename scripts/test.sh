@@ -75,8 +75,16 @@ clang_reads_it() {
   done
 }
 
-# shellcheck disable=SC2046 # file names of ours have no spaces
-formatted() { clang-format --dry-run -Werror $(sources -name '*.[ch]'); }
+formatted() {
+  local file wrong=0
+  for file in $(sources -name '*.[ch]'); do
+    if ! clang-format --dry-run -Werror "$file" 2>/dev/null; then
+      echo "$file: run clang-format -i on it"
+      wrong=1
+    fi
+  done
+  return $wrong
+}
 
 # ISO C beside GNU C: the header must stand on its own, in C and in C++.
 header_alone() {

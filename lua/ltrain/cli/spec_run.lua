@@ -1,6 +1,8 @@
 -- Runs spec files in this process with busted's own runner. The library is loaded first, for busted reloads between
 -- files whatever was loaded after it, and a module that exists twice has its state twice. cli/spec_report.lua prints.
 
+local host = require "ltrain.host"
+
 local M = {}
 
 -- Runs the files; `pass` are further options for busted. Returns { passed, failed, skipped }.
@@ -15,7 +17,8 @@ function M.files(files, pass, listing)
   local loaded, problem = pcall(require, "ltrain")
   require "ltrain.spec"
   local report = require "ltrain.cli.spec_report"
-  arg = { [0] = "ltrain test", "--ignore-lua", "--output=ltrain.cli.spec_report" }
+  arg = { [0] = "ltrain test", "--ignore-lua", "--output=ltrain.cli.spec_report",
+    "--lpath=" .. host.home .. "/lua/?.lua", "--cpath=./?.so" } -- busted's own choice would be ./src, ./csrc
   if listing then arg[#arg + 1] = "--list" end
   for _, option in ipairs(pass) do arg[#arg + 1] = option end
   for _, file in ipairs(files) do arg[#arg + 1] = file end
