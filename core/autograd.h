@@ -52,4 +52,4 @@ int lt_leaf_add(lt_tensor *leaf, lt_tensor *grad);       /* adds a dense gradien
 int lt_leaf_add_rows(lt_tensor *leaf, lt_tensor *rows, lt_tensor *values);
 void lt_function_dropped(int64_t function);
 extern bool lt_anomaly_on;
-int lt_check_finite(const lt_args *c, const char *when);
+int lt_check_finite(const lt_args *c);

@@ -215,6 +215,8 @@ int lt_grad_norm(const lt_handle *const *grads, int n, double *out);
 void lt_manual_seed(int64_t seed);
 void lt_random_state(int64_t *seed, int64_t *call);
 void lt_set_random_state(int64_t seed, int64_t call);
+/* One block of the generator, Philox4x32-10: counter [4], key [2], out [4]; for numbers keyed by a sample or position. */
+void lt_philox(const uint32_t *counter, const uint32_t *key, uint32_t *out);
 int lt_threads(void);
 int lt_set_threads(int n);
 int lt_env_get(int index, const char **name, const char **value, const char **doc); /* 1 while there are more */

@@ -5,7 +5,6 @@
 #include "tensor.h"
 
 #include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +16,10 @@ static const int64_t HUGE_PAGE = 2 << 20, PACING_FLOOR = 256 << 20;
 
 typedef struct block { struct block *next; } block;
 static struct { block *free; int64_t n_free, n_live; } classes[CLASSES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static lt_spin lock; /* held for a few loads and stores; a refill from the system is rare */
 static int64_t live, peak, cached, foreign, system_allocations, allocations, collect_above = PACING_FLOOR;
 static int64_t limit;
-_Atomic int64_t lt_live_tensors, lt_live_storages, lt_live_nodes;
+_Atomic int64_t lt_live_tensors, lt_live_storages, lt_live_nodes, lt_pool_headers;
 
 /* 64-byte steps up to 4 KiB, then four steps to each doubling. */
 static int class_of(int64_t bytes) {
@@ -77,14 +76,14 @@ static int fail_memory(int64_t bytes) {
 void *lt_alloc(int64_t bytes) {
   if (bytes < 1) bytes = 1;
   if (bytes > (int64_t)1 << 46) {
-    pthread_mutex_lock(&lock);
+    lt_spin_lock(&lock);
     fail_memory(bytes);
-    pthread_mutex_unlock(&lock);
+    lt_spin_unlock(&lock);
     return NULL;
   }
   int c = class_of(bytes);
   int64_t size = class_bytes(c);
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   block *b = classes[c].free;
   if (b) {
     classes[c].free = b->next;
@@ -102,7 +101,7 @@ void *lt_alloc(int64_t bytes) {
     }
     if (!b) {
       fail_memory(bytes);
-      pthread_mutex_unlock(&lock);
+      lt_spin_unlock(&lock);
       return NULL;
     }
     system_allocations++;
@@ -112,7 +111,7 @@ void *lt_alloc(int64_t bytes) {
   allocations++;
   live += size;
   if (live + foreign > peak) peak = live + foreign;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
   return b;
 }
 
@@ -120,7 +119,7 @@ void lt_free(void *p, int64_t bytes) {
   if (!p) return;
   int c = class_of(bytes < 1 ? 1 : bytes);
   int64_t size = class_bytes(c);
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   block *b = p;
   b->next = classes[c].free;
   classes[c].free = b;
@@ -128,60 +127,61 @@ void lt_free(void *p, int64_t bytes) {
   classes[c].n_live--;
   cached += size;
   live -= size;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 void lt_count_bytes(int64_t bytes) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   foreign += bytes;
   if (live + foreign > peak) peak = live + foreign;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 bool lt_gc_due(void) { return live + foreign > collect_above; } /* a stale read only delays the collection */
 
 void lt_memory_collected(void) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   if (!limit) limit = machine_limit();
   int64_t floor = limit / 8 > PACING_FLOOR * 4 ? PACING_FLOOR * 4 : PACING_FLOOR;
   collect_above = live + foreign + (live + foreign) / 2 + floor;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 void lt_memory(lt_memory_stats *out) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   if (!limit) limit = machine_limit();
-  *out = (lt_memory_stats){.live = (double)(live + foreign), .peak = (double)peak, .cached = (double)cached,
+  int64_t idle = (lt_pool_headers - lt_live_tensors) * (int64_t)sizeof(lt_tensor); /* headers waiting for reuse */
+  *out = (lt_memory_stats){.live = (double)(live + foreign - idle), .peak = (double)peak, .cached = (double)(cached + idle),
                            .limit = (double)limit, .system_allocations = (double)system_allocations,
                            .allocations = (double)allocations, .tensors = (double)lt_live_tensors,
                            .storages = (double)lt_live_storages, .nodes = (double)lt_live_nodes};
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 int lt_memory_class(int index, double *size, double *n_live, double *n_cached) {
   if (index < 0 || index >= CLASSES) return 0;
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   *size = (double)class_bytes(index);
   *n_live = (double)classes[index].n_live;
   *n_cached = (double)classes[index].n_free;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
   return 1;
 }
 
 void lt_memory_reset_peak(void) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   peak = live + foreign;
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 void lt_memory_trim(void) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   trim_locked();
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }
 
 void lt_memory_set_limit(double bytes) {
-  pthread_mutex_lock(&lock);
+  lt_spin_lock(&lock);
   limit = bytes > 0 ? (int64_t)bytes : machine_limit();
-  pthread_mutex_unlock(&lock);
+  lt_spin_unlock(&lock);
 }

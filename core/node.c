@@ -247,7 +247,7 @@ int lt_remove_hook(const lt_handle *h, int64_t function) {
 
 /* ---- anomaly mode ---- */
 
-int lt_check_finite(const lt_args *c, const char *when) {
+int lt_check_finite(const lt_args *c) {
   for (int k = 0; k < c->n_out; k++) {
     lt_tensor *o = c->out[k], *flat;
     if (!o || !lt_is_float(o->dtype) || c->op->flags & LT_OP_VIEW) continue;
@@ -258,8 +258,8 @@ int lt_check_finite(const lt_args *c, const char *when) {
       if (isnan(lt_load_double(data, flat->dtype, i))) bad = i;
     lt_tensor_release(flat);
     if (bad >= 0)
-      return lt_fail(LT_ERR_STATE, "%s: the %s result %s has a NaN at element %lld; look at its inputs (a log or division "
-                     "of zero, an overflow, a learning rate too high)", c->op->name, when, lt_shape_text(o), (long long)(bad + 1));
+      return lt_fail(LT_ERR_STATE, "%s: the result %s has a NaN at element %lld; look at its inputs (a log or division "
+                     "of zero, an overflow, a learning rate too high)", c->op->name, lt_shape_text(o), (long long)(bad + 1));
   }
   return LT_OK;
 }

@@ -71,6 +71,12 @@ int lt_out_narrow(lt_args *c, int k, int ndim, const int64_t *shape) {
 
 int lt_broadcast(const lt_args *c, int first, int last, int *ndim, int64_t *shape) {
   int rank = 0;
+  const lt_tensor *a = c->in[first], *z = c->in[last];
+  if (last - first < 2 && a && z && lt_same_shape(a, z)) { /* nothing to stretch */
+    *ndim = a->ndim;
+    for (int d = 0; d < a->ndim; d++) shape[d] = a->shape[d];
+    return LT_OK;
+  }
   for (int i = first; i <= last; i++)
     if (c->in[i] && c->in[i]->ndim > rank) rank = c->in[i]->ndim;
   for (int d = 0; d < rank; d++) shape[d] = 1;
@@ -202,8 +208,14 @@ static int run(lt_args *c) {
   if (c->op->flags & LT_OP_VIEW && !c->bound && c->out[0]->is_view) return LT_OK; /* a view operator may also copy */
   if (c->accumulate && !(c->op->flags & LT_OP_ACCUMULATE))
     return lt_fail(LT_ERR_ARGUMENT, "%s: cannot add to its output", c->op->name);
-  LT_TRY(run_kernel(c));
-  if (lt_anomaly_on) LT_TRY(lt_check_finite(c, "forward"));
+  if (lt_profile_on) {
+    double start = lt_clock();
+    LT_TRY(run_kernel(c));
+    lt_profile_add(c->id, lt_clock() - start);
+  } else {
+    LT_TRY(run_kernel(c));
+  }
+  if (lt_anomaly_on) LT_TRY(lt_check_finite(c));
   return LT_OK;
 }
 

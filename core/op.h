@@ -63,6 +63,9 @@ int lt_run(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_tenso
 int lt_run_into(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_tensor *out, bool accumulate);
 int lt_contiguous(lt_tensor *t, lt_tensor **out); /* t itself (retained) or a contiguous copy */
 
+extern bool lt_profile_on;
+void lt_profile_add(int id, double seconds); /* profile.c */
+
 /* ---- backward rules ----
  * A rule is mathematics on operators. It has no error or free noise: lt_back remembers the first failure and owns the
  * temporaries; an lt_do after a failure gives NULL and does nothing. */

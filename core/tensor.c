@@ -8,16 +8,10 @@
 
 enum { SLAB = 128 };
 static lt_tensor *free_headers;
-static _Atomic int pool_lock;
+static lt_spin pool_lock;
 
-void lt_pool_lock(void) {
-  while (atomic_exchange_explicit(&pool_lock, 1, memory_order_acquire)) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-}
-void lt_pool_unlock(void) { atomic_store_explicit(&pool_lock, 0, memory_order_release); }
+void lt_pool_lock(void) { lt_spin_lock(&pool_lock); }
+void lt_pool_unlock(void) { lt_spin_unlock(&pool_lock); }
 
 static lt_tensor *take_header(void) {
   lt_pool_lock();
@@ -28,6 +22,7 @@ static lt_tensor *take_header(void) {
   lt_tensor *slab = lt_alloc(SLAB * (int64_t)sizeof *slab);
   if (!slab) return NULL;
   memset(slab, 0, SLAB * sizeof *slab);
+  lt_pool_headers += SLAB;
   lt_pool_lock();
   for (int i = 1; i < SLAB; i++) {
     slab[i].next = free_headers;
@@ -309,10 +304,6 @@ bool lt_tensor_is_contiguous(const lt_tensor *t) {
     step *= t->shape[d];
   }
   return true;
-}
-
-bool lt_same_shape(const lt_tensor *a, const lt_tensor *b) {
-  return a->ndim == b->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0;
 }
 
 const char *lt_dims_text(int ndim, const int64_t *shape) {

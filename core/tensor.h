@@ -1,6 +1,7 @@
 /* What the core knows of a tensor: header, storage, step scope. Only core/tensor.c, storage.c, scope.c and autograd.c write these fields. */
 #pragma once
 #include "error.h"
+#include <sched.h>
 #include <stdatomic.h>
 
 typedef struct lt_backend lt_backend;
@@ -42,6 +43,15 @@ struct lt_tensor {
   int64_t died_in;               /* number of the scope that ended the previous generation */
 };
 
+/* A lock for sections of a few instructions: uncontended it costs one exchange; a waiter yields, because the holder may
+ * have lost its core. */
+typedef _Atomic int lt_spin;
+static inline void lt_spin_lock(lt_spin *lock) {
+  for (int tries = 0; atomic_exchange_explicit(lock, 1, memory_order_acquire); tries++)
+    if (tries > 64) sched_yield();
+}
+static inline void lt_spin_unlock(lt_spin *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
+
 /* ---- dtype.c ---- */
 static inline bool lt_is_float(int dtype) { return dtype <= LT_FLOAT16; }
 static inline bool lt_is_int(int dtype) { return dtype >= LT_INT64 && dtype <= LT_UINT8; }
@@ -60,7 +70,7 @@ void *lt_alloc(int64_t bytes);                 /* 64-byte aligned; NULL and a me
 void lt_free(void *block, int64_t bytes);      /* the same bytes as asked for */
 void lt_count_bytes(int64_t bytes);            /* memory that counts as live but is not lt_alloc's; negative: gone */
 bool lt_gc_due(void);
-extern _Atomic int64_t lt_live_tensors, lt_live_storages, lt_live_nodes;
+extern _Atomic int64_t lt_live_tensors, lt_live_storages, lt_live_nodes, lt_pool_headers;
 
 /* ---- storage.c ---- */
 int lt_storage_new(lt_backend *backend, int64_t bytes, lt_storage **out);
@@ -93,11 +103,17 @@ static inline void lt_tensor_release(lt_tensor *t) {
 void lt_own(lt_tensor *t, lt_handle *out);                        /* turns one reference into a handle */
 int lt_resolve(const lt_handle *h, lt_tensor **out);              /* borrowed; checks the generation */
 bool lt_tensor_is_contiguous(const lt_tensor *t);
-bool lt_same_shape(const lt_tensor *a, const lt_tensor *b);
-void lt_contiguous_strides(int ndim, const int64_t *shape, int64_t *stride);
-static inline void *lt_ptr(const lt_tensor *t) {
-  return (char *)t->storage->data + t->offset * lt_dtype_size(t->dtype);
+static inline bool lt_same_shape(const lt_tensor *a, const lt_tensor *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->shape[d] != b->shape[d]) return false;
+  return true;
 }
+void lt_contiguous_strides(int ndim, const int64_t *shape, int64_t *stride);
+static inline int64_t lt_size_of(int dtype) { /* lt_dtype_size without the call */
+  return (int64_t)(0x11482284 >> (dtype * 4) & 0xf);
+}
+static inline void *lt_ptr(const lt_tensor *t) { return (char *)t->storage->data + t->offset * lt_size_of(t->dtype); }
 const char *lt_shape_text(const lt_tensor *t);                    /* "[32, 784]"; eight texts alive at a time a thread */
 const char *lt_dims_text(int ndim, const int64_t *shape);
 

@@ -197,8 +197,25 @@ static void run_flat(const plan *p, int64_t first, int64_t n) {
   run(p, data, stride, n);
 }
 
+/* Most small calls: every operand is the result's shape, contiguous, in the computing type. */
+static bool is_plain(const lt_args *c, int kind, bool truth) {
+  const lt_tensor *o = c->out[0];
+  if (c->accumulate || o->n > CHUNK || o->dtype != (truth ? LT_BOOL : kind) || !lt_tensor_is_contiguous(o)) return false;
+  for (int i = 0; i < c->n_in; i++) {
+    const lt_tensor *t = c->in[i];
+    if (t->n != o->n || t->ndim != o->ndim || t->dtype != kind || !lt_tensor_is_contiguous(t)) return false;
+  }
+  return true;
+}
+
 int lt_elementwise_run(lt_args *c, int kind, lt_loop loop, bool truth) {
   const lt_tensor *o = c->out[0];
+  if (is_plain(c, kind, truth)) {
+    const void *in[MAX_OPERANDS];
+    for (int i = 0; i < c->n_in; i++) in[i] = lt_ptr(c->in[i]);
+    loop(o->n, lt_ptr(o), in, c->attr);
+    return LT_OK;
+  }
   plan p = {.ndim = o->ndim, .n_in = c->n_in, .kind = kind, .loop = loop, .attr = c->attr, .truth = truth,
             .accumulate = c->accumulate};
   if (o->n == 0) return LT_OK;

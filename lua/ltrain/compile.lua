@@ -6,17 +6,17 @@ local op = require "ltrain.op"
 local raise = bridge.raise
 
 local LOSSES = { "bce_with_logits", "cross_entropy", "huber", "l1", "mse" }
+local OPERATOR = { bce_with_logits = "bce_with_logits", cross_entropy = "cross_entropy", huber = "huber_loss", l1 = "l1_loss", mse = "mse_loss" }
 
 local function loss_function(loss)
   if type(loss) == "function" then return loss end
   for _, name in ipairs(LOSSES) do
     if name == loss then
+      local operator = OPERATOR[name]
       return function(output, target, weight)
-        if name == "bce_with_logits" or name == "mse" or name == "l1" or name == "huber" then
-          if output:numel() == target:numel() then output = output:view_as(target) end
-        end
-        if not weight then return op.functions[name](output, target) end
-        local each = op.functions[name](output, target, { reduction = "none" })
+        if name ~= "cross_entropy" and output:numel() == target:numel() then output = output:view_as(target) end
+        if not weight then return op.functions[operator](output, target) end
+        local each = op.functions[operator](output, target, { reduction = "none" })
         return (each * weight:view_as(each)):sum() / each:numel() -- sample weights multiply, as in Keras
       end
     end

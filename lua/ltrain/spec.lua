@@ -73,6 +73,18 @@ function M.need(name)
   return path
 end
 
+-- Files below a folder of the repository whose names match a pattern, in byte order.
+---@param folder string as "tests/samples"
+---@param pattern string a Lua pattern
+---@return string[] paths
+function M.files(folder, pattern)
+  local paths = {}
+  for _, name in ipairs(host.list(host.home .. "/" .. folder)) do
+    if name:find(pattern) then paths[#paths + 1] = host.home .. "/" .. folder .. "/" .. name end
+  end
+  return paths
+end
+
 -- Starts a program; the result has expect(text), signal(number) and finish().
 ---@param command string[] program and arguments; "ltrain" stands for this program
 ---@return ltrain.SpecProcess
