@@ -47,8 +47,8 @@ static int empty(const lt_csv *c, int64_t lines) {
   const char *path = c->paths[c->file];
   if (c->stream->text_bytes == 0) return lt_fail(LT_ERR_FORMAT, "csv: %s is empty (0 bytes)", path);
   if (lines < c->options.skip_lines)
-    return lt_fail(LT_ERR_FORMAT, "csv: %s has %lld lines; skip = %d leaves nothing to read", path, (long long)lines,
-                   c->options.skip_lines);
+    return lt_fail(LT_ERR_FORMAT, "csv: %s has %lld lines; skip_lines = %d leaves nothing to read", path,
+                   (long long)lines, c->options.skip_lines);
   return lt_fail(LT_ERR_FORMAT, "csv: %s has no rows (%lld bytes of blank or comment lines)", path,
                  (long long)c->stream->text_bytes);
 }

@@ -31,7 +31,7 @@ static int check_options(const lt_csv_options *o) {
   if (o->block_bytes < 64 || o->block_bytes > 1 << 30 || o->max_line_bytes < 64 || o->max_line_bytes > 1 << 30)
     return lt_fail(LT_ERR_ARGUMENT, "csv: block_bytes %lld and max_line_bytes %lld; give 64 to 2^30",
                    (long long)o->block_bytes, (long long)o->max_line_bytes);
-  if (o->skip_lines < 0) return lt_fail(LT_ERR_ARGUMENT, "csv: skip is %d lines; give 0 or more", o->skip_lines);
+  if (o->skip_lines < 0) return lt_fail(LT_ERR_ARGUMENT, "csv: skip_lines is %d; give 0 or more", o->skip_lines);
   return LT_OK;
 }
 
@@ -198,7 +198,7 @@ static int unknown_column(const lt_csv *c, const char *name, char **names, int32
     return lt_fail(
         LT_ERR_FORMAT,
         "csv: %s line %lld looks like data (\"%s\", ...), not like the names of columns: \"%s\" is not in it; "
-        "pass header = false and the names in columns",
+        "pass header = { ... } with the names",
         path, (long long)line, first, name);
   }
   if (near) return lt_fail(LT_ERR_FORMAT, "csv: %s has no column \"%s\"; did you mean \"%s\"?", path, name, near);
@@ -218,8 +218,10 @@ int csv_plan(lt_csv *c, char **names, int32_t count, int64_t line) {
     for (int32_t k = 0; k < count; k++) {
       if (strcmp(names[k], column->name)) continue;
       if (position >= 0)
-        return lt_fail(LT_ERR_FORMAT, "csv: %s names columns %d and %d \"%s\"; pass columns = { ... } with other names",
-                       c->paths[c->file], position + 1, k + 1, column->name);
+        return lt_fail(
+            LT_ERR_FORMAT,
+            "csv: %s names columns %d and %d \"%s\"; pass header = { ... } with other names, and skip_lines = 1",
+            c->paths[c->file], position + 1, k + 1, column->name);
       position = k;
     }
     if (position < 0) return unknown_column(c, column->name, names, count, line);

@@ -50,7 +50,7 @@ static void say_number(const lt_csv *c, const csv_report *r, char *out, size_t n
     snprintf(out, n, "\"%s\" is not a whole number; correct it, or read the column as float32", r->value);
     break;
   case CSV_RANGE:
-    snprintf(out, n, "\"%s\" does not fit %s; correct it, or read the column as text", r->value,
+    snprintf(out, n, "\"%s\" does not fit %s; correct it, or use the column as a category", r->value,
              column->encoder ? "int64" : lt_dtype_name(column->dtype));
     break;
   case CSV_ID_RANGE:
@@ -60,7 +60,7 @@ static void say_number(const lt_csv *c, const csv_report *r, char *out, size_t n
   default:
     snprintf(out, n, "\"%s\" is not a number; %s", r->value,
              first ? "if line 1 is a header, pass header = true"
-                   : "correct it, list it in missing, or read the column as text");
+                   : "correct it, list it in missing, or use the column as a category");
   }
 }
 

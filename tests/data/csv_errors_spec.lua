@@ -5,7 +5,7 @@ local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local scratch, reading = dofile(here .. "scratch.lua"), dofile(here .. "reading.lua")
 
 local SKIP = 'or pass on_error = "skip" to leave such rows out'
-local BAD_NUMBER = " is not a number; correct it, list it in missing, or read the column as text"
+local BAD_NUMBER = " is not a number; correct it, list it in missing, or use the column as a category"
 local NO_HEADER = { header = 0 }
 local folder, path
 
@@ -59,7 +59,7 @@ describe("csv refuses", function()
     for _, case in ipairs {
       { "float32", "1e39" }, { "float64", "1e400" }, { "int64", "9223372036854775808" }, { "int32", "2147483648" },
     } do
-      refused((' line 1, column 1 ("1"): "%s" does not fit %s; correct it, or read the column as text')
+      refused((' line 1, column 1 ("1"): "%s" does not fit %s; correct it, or use the column as a category')
         :format(case[2], case[1]), case[2] .. "\n", NO_HEADER, { { "1", case[1] } })
     end
     refused(' line 1, column 1 ("1"): "2.5" is not a whole number; correct it, or read the column as float32',
@@ -80,7 +80,7 @@ describe("csv refuses", function()
   end)
 
   it("a name that two columns have", function()
-    refused(' names columns 1 and 3 "a"; pass columns = { ... } with other names', "a,b,a\n1,2,3\n", nil,
+    refused(' names columns 1 and 3 "a"; pass header = { ... } with other names, and skip_lines = 1', "a,b,a\n1,2,3\n", nil,
       { { "a", "float32" } })
   end)
 
@@ -88,13 +88,13 @@ describe("csv refuses", function()
     refused(" is empty (0 bytes)", "", nil, TWO)
     refused(" has a header but no rows", "a,b\n", nil, TWO)
     refused(" has a header but no rows", "a,b", nil, TWO)
-    refused(" has 1 lines; skip = 2 leaves nothing to read", "a,b\n", { skip_lines = 2 }, TWO)
+    refused(" has 1 lines; skip_lines = 2 leaves nothing to read", "a,b\n", { skip_lines = 2 }, TWO)
     refused(" has no rows (6 bytes of blank or comment lines)", "\n\n# x\n", { comment = "#" }, TWO)
   end)
 
   it("a header that looks like data", function()
     refused(' line 1 looks like data ("39", ...), not like the names of columns: "age" is not in it; '
-      .. "pass header = false and the names in columns", "39,State-gov\n40,x\n", nil, { { "age", "float32" } })
+      .. "pass header = { ... } with the names", "39,State-gov\n40,x\n", nil, { { "age", "float32" } })
   end)
 
   it("a header that is taken for data", function()
@@ -168,8 +168,8 @@ describe("csv refuses", function()
     assert.equal(("csv: %s has a header but no rows"):format(other),
       reading.refusal({ path, other, path }, nil, TWO))
     scratch.write(other, "a,b\n1,2\nx,3\n")
-    assert.equal(('csv: %s line 3, column 1 ("a"): "x" is not a number; correct it, list it in missing, or read the '
-      .. "column as text"):format(other), reading.refusal({ path, other }, nil, TWO))
+    assert.equal(('csv: %s line 3, column 1 ("a"): "x" is not a number; correct it, list it in missing, or use the '
+      .. "column as a category"):format(other), reading.refusal({ path, other }, nil, TWO))
     assert.equal(("csv: %s/none.csv: cannot be opened: No such file or directory"):format(folder),
       reading.refusal({ path, folder .. "/none.csv" }, nil, TWO))
   end)

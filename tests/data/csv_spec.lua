@@ -135,8 +135,8 @@ describe("csv", function()
     assert.same({
       "csv: " .. path .. ' line 3: 1 column where the header has 2; quote values that hold the delimiter ",", or pass '
         .. 'on_error = "skip" to leave such rows out',
-      "csv: " .. path .. ' line 4, column 1 ("a"): "z" is not a number; correct it, list it in missing, or read the '
-        .. "column as text",
+      "csv: " .. path .. ' line 4, column 1 ("a"): "z" is not a number; correct it, list it in missing, or use the '
+        .. "column as a category",
       "csv: " .. path .. ' line 5: blank, and rows follow it; remove it, or pass on_error = "skip" to leave such rows '
         .. "out",
       "csv: " .. path .. ' line 7, column 2 ("b"): text behind the closing quote in "v"u; write a quote inside a '

@@ -173,7 +173,7 @@ describe("numbers from text", function()
       for _, dtype in ipairs { "float32", "float64", "int64", "int32" } do
         local message = reading.refusal(path, { delimiter = ";" }, { { "x", dtype } })
         assert.equal(('csv: %s line 2, column 1 ("x"): "%s" is not a number; correct it, list it in missing, or '
-          .. "read the column as text"):format(path, text), message)
+          .. "use the column as a category"):format(path, text), message)
       end
     end
   end)
