@@ -18,6 +18,8 @@ void lt_random_next(int64_t *seed, int64_t *call) {
 }
 void lt_random_used(void) { atomic_fetch_add_explicit(&current_call, 1, memory_order_relaxed); }
 
+void lt_philox(const uint32_t *counter, const uint32_t *key, uint32_t *out) { lt_philox_block(counter, key, out); }
+
 /* LANES blocks side by side, so that the rounds are vector instructions; the same words as lt_philox_block gives. */
 enum { LANES = 64 };
 LT_CLONES static void philox_lanes(uint64_t seed, uint64_t call, uint64_t block, uint32_t *restrict out) {

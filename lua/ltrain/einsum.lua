@@ -118,7 +118,7 @@ end
 local function implied(operands, sizes)
   local counts, once, result = {}, {}, {}
   for _, v in ipairs(operands) do
-    for _, l in ipairs(v.labels) do counts[l] = (counts[l] or 0) + 1 end
+    for _, l in ipairs(v.written) do counts[l] = (counts[l] or 0) + 1 end
   end
   for rest = 8, 1, -1 do
     if sizes["..." .. rest] then result[#result + 1] = "..." .. rest end
@@ -237,7 +237,8 @@ return function(equation, ...)
   local operands = {}
   for k, x in ipairs(tensors) do
     if not ffi.istype(bridge.handle, x) then fail(equation, "operand %d must be a tensor, got a %s", k, type(x)) end
-    operands[k] = { x = x, labels = label(equation, terms[k], x, k) }
+    local labels = label(equation, terms[k], x, k)
+    operands[k] = { x = x, labels = labels, written = { unpack(labels) } } -- labels follow the dims of x
     take_diagonals(equation, operands[k], k)
   end
   local sizes = measure(equation, operands)

@@ -11,6 +11,7 @@ local lt = {
   tensor = tensor.new,
   is_tensor = tensor.is_tensor,
   Tensor = bridge.methods,
+  clock = function() return bridge.C.lt_clock() end, -- seconds, monotonic
 }
 
 local SUBMODULES = { "nn", "optim", "data", "metrics", "callbacks" }
@@ -21,6 +22,7 @@ local LAZY = { -- name -> { module, field }
   detect_anomaly = { "autograd", "detect_anomaly" },
   scope = { "scope", "scope" },
   memory = { "memory", "memory" }, memory_limit = { "memory", "limit" }, empty_cache = { "memory", "empty_cache" },
+  random_state = { "random", "state" }, set_random_state = { "random", "set_state" },
   manual_seed = { "random", "manual_seed" }, threads = { "memory", "threads" },
   einsum = { "einsum" },
   split = { "compose", "split" }, chunk = { "compose", "chunk" }, unbind = { "compose", "unbind" },

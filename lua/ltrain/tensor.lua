@@ -152,7 +152,8 @@ function methods.totable(t)
     return list
   end
   local result = level(1)
-  return result, values -- `values` keeps the memory alive until here
+  check(C.lt_check(values)) -- this use keeps the memory alive until here
+  return result
 end
 
 ---Backward from this tensor; see autograd.lua.
