@@ -136,10 +136,13 @@ static int wait_for_head(lt_ordered *o) {
   return LT_OK;
 }
 
+static int interrupted(void) { return lt_fail(LT_ERR_INTERRUPT, "data: interrupted while waiting for rows"); }
+
 int lt_ordered_next(lt_ordered *o, lt_item **out) {
   *out = NULL;
   if (o->threads == 0) {
     if (o->ended) return LT_OK;
+    if (lt_interrupted()) return interrupted();
     unsigned csr = _mm_getcsr();
     _mm_setcsr(DEFAULT_CSR);
     o->source.take(o->source.context, 0, out);
@@ -153,7 +156,7 @@ int lt_ordered_next(lt_ordered *o, lt_item **out) {
   pthread_mutex_lock(&o->state);
   if (wait_for_head(o) < 0) {
     pthread_mutex_unlock(&o->state);
-    return lt_fail(LT_ERR_INTERRUPT, "data: interrupted while waiting for rows");
+    return interrupted();
   }
   lt_item *item = o->head;
   if (item) {
