@@ -24,7 +24,7 @@ DIGITS = {"float64": 17, "float32": 10, "float16": 7, "bfloat16": 7}
 # Operators that move or convert numbers: what they give is recorded in full and compared without tolerance.
 EXACT = set("""to copy clone detach zeros full zero fill eye arange slice select reshape transpose permute expand squeeze unsqueeze
 flatten flip cat stack split chunk pad tril triu index_select gather where masked_fill clamp relu neg abs sign floor ceil round trunc
-minimum maximum amax amin max min tile diagonal diag_embed masked_select scatter sort topk unique embedding""".split())
+minimum maximum amax amin max min tile diagonal diag_embed unbind movedim roll repeat_interleave diag zeros_like ones_like full_like masked_select scatter sort topk unique embedding""".split())
 
 
 def to_bfloat16(values):

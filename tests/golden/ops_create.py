@@ -114,12 +114,6 @@ def record_parts(r):
     r.case("sum_to", [x], Tensor(x.v.sum(0), raw=True), lambda y: y.sum(0), shape=[5])
     r.case("sum_to", [x], Tensor(x.v.sum(), raw=True), lambda y: y.sum(), shape=[])
     r.case("index_add", [x, filled((0,), "int32"), filled((0, 5))], Tensor(x.v), lambda y, i, s: y.index_add(0, i, s), note="no rows")
-    a, b = normal((2, 3), name="merge_a"), normal((3, 3), name="merge_b")
-    rows_a, rows_b = Tensor([1, 4], "int64"), Tensor([0, 4, 7], "int64")
-    merged = np.zeros((4, 3))
-    merged[[1, 2]] += a.v
-    merged[[0, 2, 3]] += b.v
-    r.case("merge_rows", [rows_a, a, rows_b, b], [Tensor([0, 1, 4, 7], "int64"), Tensor(merged, raw=True)], None)
 
 
 def record(r):

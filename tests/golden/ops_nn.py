@@ -18,6 +18,7 @@ def record_linear(r):
         "relu": (lambda z: np.maximum(z, 0), lambda z: torch.relu(z)),
         "sigmoid": (sigmoid, lambda z: torch.sigmoid(z)),
         "tanh": (np.tanh, lambda z: torch.tanh(z)),
+        "leaky_relu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda z: torch.nn.functional.leaky_relu(z)),
     }
     for dtype in FLOATS + ("bfloat16",):
         for shape in ((4, 3), (3,), (2, 2, 3), (0, 3)):
@@ -57,14 +58,22 @@ def record_embedding(r):
         for kind in ("int64", "int32"):
             ids, offsets = Tensor([1, 0, 5, 5, 2, 3, 1], kind), Tensor([0, 2, 2, 5, 7], kind)
             for mode in ("sum", "mean", "max"):
-                r.case("embedding_bag", [table, ids, offsets], Tensor(bag(table.v, ids.v, offsets.v, mode), dtype, raw=True),
-                       lambda t, i, o: torch.nn.functional.embedding_bag(i, t, o, mode=mode), note="bags 2 and 5 are empty", mode=mode)
-            r.case("embedding_bag", [table, ids, offsets, weights], Tensor(bag(table.v, ids.v, offsets.v, "sum", weights.v), dtype, raw=True),
-                   lambda t, i, o, w: torch.nn.functional.embedding_bag(i, t, o, mode="sum", per_sample_weights=w), mode="sum")
+                r.case("embedding_bag", [ids, table, offsets], Tensor(bag(table.v, ids.v, offsets.v, mode), dtype, raw=True),
+                       lambda i, t, o: torch.nn.functional.embedding_bag(i, t, o, mode=mode), note="bags 2 and 5 are empty", mode=mode)
+            r.case("embedding_bag", [ids, table, offsets, weights], Tensor(bag(table.v, ids.v, offsets.v, "sum", weights.v), dtype, raw=True),
+                   lambda i, t, o, w: torch.nn.functional.embedding_bag(i, t, o, mode="sum", per_sample_weights=w), mode="sum")
     table = normal((6, 3), name="table")
     none = filled((0,), "int64")
-    r.case("embedding_bag", [table, none, filled((2,), "int64")], filled((2, 3)),
-           lambda t, i, o: torch.nn.functional.embedding_bag(i, t, o, mode="sum"), mode="sum", note="all bags empty")
+    ids = Tensor([[0, 5, 5], [2, 3, 0]], "int64")
+    for mode, f in (("sum", np.sum), ("mean", np.mean), ("max", np.max)):
+        more = {} if mode == "mean" else {"mode": mode}
+        r.case("embedding_bag", [ids, table], Tensor(f(table.v[ids.v], 1), raw=True),
+               lambda i, t: torch.nn.functional.embedding_bag(i, t, mode=mode), note="a bag for each row of ids", **more)
+        counted = [f(table.v[[5, 5]], 0), f(table.v[[2, 3]], 0)]
+        r.case("embedding_bag", [ids, table], Tensor(counted, raw=True),
+               lambda i, t: torch.nn.functional.embedding_bag(i, t, mode=mode, padding_idx=0), note="padding does not count", padding=0, **more)
+    r.case("embedding_bag", [none, table, filled((2,), "int64")], filled((2, 3)),
+           lambda i, t, o: torch.nn.functional.embedding_bag(i, t, o, mode="sum"), mode="sum", note="all bags empty")
     for dtype in FLOATS:
         for shape in ((4, 3, 2), (2, 1, 3), (0, 3, 2), (3, 5, 10)):
             e = normal(shape, dtype, "fm")
@@ -102,6 +111,29 @@ def record_norms(r):
                 r.case("layer_norm", [x, w, b], Tensor(hat * w.v + b.v, dtype, raw=True),
                        lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b, eps), **more)
                 r.case("layer_norm", [x], Tensor(hat, dtype, raw=True), lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:], None, None, eps), **more)
+    for dtype in FLOATS:
+        x, w, b = normal((2, 3, 5), dtype, "ln"), normal((3, 5), dtype, "lnw"), normal((3, 5), dtype, "lnb")
+        hat = (x.v - x.v.mean((1, 2), keepdims=True)) / np.sqrt(x.v.var((1, 2), keepdims=True) + 1e-5)
+        r.case("layer_norm", [x, w, b], Tensor(hat * w.v + b.v, dtype, raw=True),
+               lambda x, w, b: torch.nn.functional.layer_norm(x, (3, 5), w, b), note="over the last two dims", dims=2)
+        for shape in ((5, 3), (2, 3, 4)):
+            x, w, b = normal(shape, dtype, "bn"), normal((3,), dtype, "bnw"), normal((3,), dtype, "bnb")
+            over = (0,) if len(shape) == 2 else (0, 2)
+            row = lambda v: v.reshape((1, 3) + (1,) * (len(shape) - 2))
+            mean, var = x.v.mean(over), x.v.var(over)
+            out = lambda v: Tensor(v, dtype, raw=True)
+            batch = lambda x, w=None, b=None: [torch.nn.functional.batch_norm(x, None, None, w, b, True),
+                                                                          x.mean(over), x.var(over, correction=0)]
+            hat = (x.v - row(mean)) / np.sqrt(row(var) + 1e-5)
+            r.case("batch_norm", [x, w, b], [out(hat * row(w.v) + row(b.v)), out(mean), out(var)], batch)
+            r.case("batch_norm", [x], [out(hat), out(mean), out(var)], batch)
+            m, v = normal((3,), dtype, "running_mean"), Tensor([0.5, 2.0, 1.25], dtype)
+            for eps in (1e-5, 1e-3):
+                hat = (x.v - row(m.v)) / np.sqrt(row(v.v) + eps)
+                more = {} if eps == 1e-5 else {"eps": eps}
+                r.case("batch_norm_eval", [x, m, v, w, b], out(hat * row(w.v) + row(b.v)),
+                       lambda x, m, v, w, b: torch.nn.functional.batch_norm(x, m, v, w, b, False, eps=eps), **more)
+            r.case("batch_norm_eval", [x, m, v], out(hat), lambda x, m, v: torch.nn.functional.batch_norm(x, m, v, eps=eps), eps=eps)
     x = Tensor([[1e4, 1e4 + 1, 1e4 + 2]])
     r.case("layer_norm", [x], Tensor((x.v - x.v.mean()) / np.sqrt(x.v.var() + 1e-5), raw=True),
            lambda x: torch.nn.functional.layer_norm(x, (3,)), note="a mean far above the spread")

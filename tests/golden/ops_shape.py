@@ -80,6 +80,30 @@ def record_layout(r):
     same("flip", e, np.zeros((0, 3)), lambda y: y.flip(0), dims=[1], note="empty")
 
 
+def record_composed(r):
+    """Functions that ltrain makes of others; their arguments go by position, after the tensor."""
+    for dtype in ("float32", "int64"):
+        x = of_dtype((2, 3, 4), dtype, "composed")
+        out = lambda v: Tensor(v, dtype)
+        r.case("unbind", [x, 2], [out(x.v[:, i]) for i in range(3)], lambda y, d: list(y.unbind(1)))
+        r.case("unbind", [x], [out(x.v[0]), out(x.v[1])], lambda y: list(y.unbind()))
+        r.case("movedim", [x, 1, 3], out(np.moveaxis(x.v, 0, 2)), lambda y, a, b: y.movedim(0, 2))
+        r.case("movedim", [x, -1, 1], out(np.moveaxis(x.v, -1, 0)), lambda y, a, b: y.movedim(-1, 0))
+        r.case("roll", [x, 1, 3], out(np.roll(x.v, 1, 2)), lambda y, s, d: y.roll(1, 2))
+        r.case("roll", [x, -2, 2], out(np.roll(x.v, -2, 1)), lambda y, s, d: y.roll(-2, 1))
+        r.case("repeat_interleave", [x, 2, -1], out(np.repeat(x.v, 2, 2)), lambda y, n, d: y.repeat_interleave(2, -1))
+        matrix, line = out(x.v[0]), out(x.v[0, 0])
+        for k in (0, 1, -1):
+            r.case("diag", [matrix, k], out(np.diag(matrix.v, k)), lambda y, n: y.diag(k))
+            r.case("diag", [line, k], out(np.diag(line.v, k)), lambda y, n: y.diag(k))
+        r.case("argsort", [x], Tensor(sort(x.v, -1, False)[1], "int64"), lambda y: torch.sort(y, dim=-1, stable=True)[1])
+        r.case("argsort", [x, 1, True], Tensor(sort(x.v, 0, True)[1], "int64"), lambda y, d, down: torch.sort(y, dim=0, descending=True, stable=True)[1])
+        r.case("zeros_like", [x], filled((2, 3, 4), dtype), lambda y: torch.zeros_like(y))
+        r.case("ones_like", [x], filled((2, 3, 4), dtype, 1), lambda y: torch.ones_like(y))
+        r.case("full_like", [x, 7], filled((2, 3, 4), dtype, 7), lambda y, v: torch.full_like(y, 7))
+        r.case("ones_like", [x, "float64"], filled((2, 3, 4), "float64", 1), lambda y, v: torch.ones_like(y, dtype=torch.float64))
+
+
 def record_picking(r):
     for dtype in ANY:
         x = of_dtype((3, 4), dtype, "pick")
@@ -221,6 +245,7 @@ def record_counting(r):
 
 def record(r):
     record_layout(r)
+    record_composed(r)
     record_picking(r)
     record_sorting(r)
     record_counting(r)
