@@ -20,7 +20,7 @@ typedef struct lt_gemm {
   const void *bias; /* [n] of bias_dtype, or NULL */
   int bias_dtype;   /* c_dtype, or float32 */
   int activation;
-  float slope;     /* of LT_GEMM_LEAKY */
+  double slope;    /* of LT_GEMM_LEAKY */
   bool accumulate; /* c += a b, with the bits of a b made apart and then added; excludes bias and activation */
   uint64_t b_id;   /* names the contents of b for all time, so that a packed copy may be kept; 0: don't keep one */
   uint64_t b_version;

@@ -64,7 +64,7 @@ static int run_product(const lt_args *c, const lt_tensor *x, lt_tensor *out) {
   g.bias = b ? lt_ptr(b) : NULL;
   g.bias_dtype = b ? b->dtype : x->dtype;
   g.activation = activation == RELU ? LT_GEMM_RELU : activation == LEAKY_RELU ? LT_GEMM_LEAKY : LT_GEMM_NONE;
-  g.slope = (float)c->attr->f[0];
+  g.slope = c->attr->f[0];
   LT_TRY(lt_gemm_run(&g));
   if (activation != SIGMOID && activation != TANH) return LT_OK;
   return lt_run_into(activation == SIGMOID ? LT_OP_sigmoid : LT_OP_tanh, &out, 1, NULL, out, false);
