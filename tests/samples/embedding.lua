@@ -1,4 +1,5 @@
---- Sample inputs for look-ups and the interaction term (core/ops/embedding.c, embedding_bag.c, field_embedding.c, interaction.c).
+--- Sample inputs for look-ups and the interaction term (core/ops/embedding.c, embedding_bag.c, field_embedding.c,
+--- interaction.c).
 local function t(lt, values) return lt.tensor(values, "float64") end
 local function ids(lt, values) return lt.tensor(values, "int64") end
 
@@ -19,10 +20,13 @@ function samples.embedding_bag(lt)
   local list = ids(lt, { 2, 0, 2, 3, 1, 1 })
   return {
     { args = { list, t(lt, TABLE), ids(lt, { 0, 2, 2, 5 }), { mode = "sum" } }, grad = { 2 }, dtypes = NO_HALVES },
-    { args = { list, t(lt, TABLE), ids(lt, { 0, 2, 2, 5 }):to "int32", { mode = "mean" } }, grad = { 2 }, dtypes = NO_HALVES },
+    { args = { list, t(lt, TABLE), ids(lt, { 0, 2, 2, 5 }):to "int32", { mode = "mean" } }, grad = { 2 },
+      dtypes = NO_HALVES },
     { args = { list, t(lt, TABLE), ids(lt, { 0, 4 }), { mode = "max" } }, grad = { 2 }, dtypes = NO_HALVES },
-    { args = { list, t(lt, TABLE), ids(lt, { 0, 3 }), t(lt, { 0.5, -2, 1.5, 3, 0.1, 1 }), { mode = "sum" } }, grad = { 2, 4 }, dtypes = NO_HALVES },
-    { args = { ids(lt, { { 0, 1 }, { 3, 3 } }), t(lt, TABLE), nil, t(lt, { { 1, 2 }, { -1, 0.5 } }), { mode = "sum" } }, grad = { 2, 4 },
+    { args = { list, t(lt, TABLE), ids(lt, { 0, 3 }), t(lt, { 0.5, -2, 1.5, 3, 0.1, 1 }), { mode = "sum" } },
+      grad = { 2, 4 }, dtypes = NO_HALVES },
+    { args = { ids(lt, { { 0, 1 }, { 3, 3 } }), t(lt, TABLE), nil, t(lt, { { 1, 2 }, { -1, 0.5 } }),
+      { mode = "sum" } }, grad = { 2, 4 },
       dtypes = NO_HALVES },
     { args = { ids(lt, { { 0, 1, 2 }, { 3, 3, 1 } }), t(lt, TABLE) }, grad = { 2 }, dtypes = NO_HALVES },
     { args = { ids(lt, {}), t(lt, TABLE), ids(lt, { 0, 0 }) }, dtypes = NO_HALVES },
@@ -35,10 +39,13 @@ function samples.field_embedding(lt)
   return {
     { args = { some, t(lt, TABLE), offsets, sizes }, grad = { 2 }, dtypes = NO_HALVES },
     { args = { some, t(lt, TABLE), offsets, sizes, { linear = true } }, grad = { 2 }, dtypes = NO_HALVES },
-    { args = { some:to "int32", t(lt, TABLE), offsets, sizes, { linear = true, fm = true } }, grad = { 2 }, dtypes = NO_HALVES },
+    { args = { some:to "int32", t(lt, TABLE), offsets, sizes, { linear = true, fm = true } }, grad = { 2 },
+      dtypes = NO_HALVES },
     -- two features that share all their rows
-    { args = { ids(lt, { { 3, 2 }, { 2, 2 } }), t(lt, TABLE), ids(lt, { 0, 0 }), ids(lt, { 4, 4 }), { fm = true } }, grad = { 2 }, dtypes = NO_HALVES },
-    { args = { lt.zeros({ 0, 3 }, "int64"), t(lt, TABLE), offsets, sizes, { linear = true, fm = true } }, dtypes = NO_HALVES },
+    { args = { ids(lt, { { 3, 2 }, { 2, 2 } }), t(lt, TABLE), ids(lt, { 0, 0 }), ids(lt, { 4, 4 }), { fm = true } },
+      grad = { 2 }, dtypes = NO_HALVES },
+    { args = { lt.zeros({ 0, 3 }, "int64"), t(lt, TABLE), offsets, sizes, { linear = true, fm = true } },
+      dtypes = NO_HALVES },
   }
 end
 
