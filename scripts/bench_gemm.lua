@@ -34,7 +34,8 @@ end
 
 print(("%-16s %5s %5s %5s %9s %9s %9s %7s"):format("product", "m", "n", "k", "ours", "oneDNN", "packed", "share"))
 for _, shape in ipairs(SHAPES) do
-  local ours, plain, packed = measure(C.LT_RATE_OURS, shape), measure(C.LT_RATE_ONEDNN, shape), measure(C.LT_RATE_ONEDNN_PACKED, shape)
+  local ours = measure(C.LT_RATE_OURS, shape)
+  local plain, packed = measure(C.LT_RATE_ONEDNN, shape), measure(C.LT_RATE_ONEDNN_PACKED, shape)
   ours = (ours + measure(C.LT_RATE_OURS, shape)) / 2 -- before and after, as other work comes and goes
   print(("%-16s %5d %5d %5d %9.1f %9.1f %9.1f %7.3f"):format(
     shape[1], shape[2], shape[3], shape[4], ours, plain, packed, ours / math.max(plain, packed)))
