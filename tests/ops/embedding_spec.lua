@@ -1,4 +1,4 @@
--- embedding, embedding_bag and field_embedding: values and gradients against plain loops in double, the same bits for any
+-- embedding, embedding_bag, field_embedding: values and gradients against plain loops in double, the same bits for any
 -- number of threads, every error's text.
 local lt = require "ltrain"
 local fails = require "tests.ops.fails"
