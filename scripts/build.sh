@@ -6,12 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/build.sh [release|debug|asan|tsan|fuzz] [--no-link]
+usage: scripts/build.sh [release|debug|asan|tsan] [--no-link]
   release   optimised (the default)
   debug     -Og, asserts
   asan      address and undefined-behaviour sanitizers
   tsan      thread sanitizer (clang; run with LTRAIN_THREADS=1)
-  fuzz      libFuzzer instrumentation (clang), the library only
   --no-link leave build/ltrain pointing where it does
 Run it again after adding or removing a source file. Needs what scripts/setup.sh installs.
 TEXT
@@ -20,7 +19,7 @@ TEXT
 config=release link=yes
 for arg in "$@"; do
   case "$arg" in
-    release | debug | asan | tsan | fuzz) config=$arg ;;
+    release | debug | asan | tsan) config=$arg ;;
     --no-link) link=no ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
@@ -36,9 +35,8 @@ else
   exit 1
 fi
 
-cc=gcc target=
-case "$config" in tsan | fuzz) cc=clang ;; esac
-if [ "$config" = fuzz ]; then target=ltrain_core; fi
+cc=gcc
+if [ "$config" = tsan ]; then cc=clang; fi
 if ! command -v "$cc" >/dev/null; then
   hint=$([ "$cc" = clang ] && echo 'scripts/setup.sh --tests' || echo 'scripts/setup.sh')
   echo "build: $cc is not installed; run $hint" >&2
@@ -68,9 +66,9 @@ if [ "$(cat "build/$config/sources" 2>/dev/null)" != "$sources" ]; then
   echo "$sources" >"build/$config/sources"
 fi
 
-make --no-print-directory -C build/make config="$config" CC="$cc" -j"$(nproc)" $target
+make --no-print-directory -C build/make config="$config" CC="$cc" -j"$(nproc)"
 
-if [ "$link" = yes ] && [ "$config" != fuzz ]; then
+if [ "$link" = yes ]; then
   ln -sfn "$config/ltrain" build/ltrain
   ln -sfn "$config/libltrain.so" build/libltrain.so
   echo "built build/ltrain ($config)"
