@@ -1,0 +1,33 @@
+-- What the specs of data sets share: scratch files, messages without their place, loops as lists.
+local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local scratch = dofile(here .. "scratch.lua")
+
+local M = { folder = scratch.folder, remove = scratch.remove, write = scratch.write, read = scratch.read }
+
+-- The message of a call that must raise, without "file:line: "; the line must be one of the spec's.
+function M.message(fn, ...)
+  local ok, text = pcall(fn, ...)
+  if ok then error("the call did not fail", 2) end
+  local place, rest = tostring(text):match "^(%S+_spec%.lua:%d+): (.*)$"
+  if not place then error("raised elsewhere: " .. tostring(text), 2) end
+  return rest
+end
+
+-- "n-th value of fn, for i = 1 .. n" as a list.
+function M.list(n, fn)
+  local list = {}
+  for i = 1, n do list[i] = fn(i) end
+  return list
+end
+
+-- The row numbers of each batch of one loop, as texts: { "3 1 4", ... }.
+function M.loop(dataset, most)
+  local batches = {}
+  for batch in dataset:iter() do
+    batches[#batches + 1] = table.concat(batch.rows:totable(), " ")
+    if #batches == most then break end
+  end
+  return batches
+end
+
+return M
