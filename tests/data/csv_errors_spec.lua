@@ -197,7 +197,7 @@ describe("csv refuses", function()
       ["csv: delimiter is byte 46; give one ASCII character that no number holds"] = { delimiter = "." },
       ["csv: quote is byte 44; give an ASCII character other than the delimiter"] = { quote = "," },
       ["csv: -1 threads; give 0 to 256"] = { threads = -1 },
-      ["csv: skip is -2 lines; give 0 or more"] = { skip_lines = -2 },
+      ["csv: skip_lines is -2; give 0 or more"] = { skip_lines = -2 },
       ["csv: block_bytes 1 and max_line_bytes 16777216; give 64 to 2^30"] = { block_bytes = 1 },
     } do
       assert.equal(message, reading.refusal(path, options, TWO))
