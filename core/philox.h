@@ -1,8 +1,8 @@
 /* Random numbers as a function: words of Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as
- * easy as 1, 2, 3") and what is made of one word. The stream (seed, call) is a sequence of 32-bit words; word i is number
- * i % 4 of the block whose key is the seed and whose counter is (i / 4, call). Who needs word i computes word i: no
- * state, no order, the same bits on every device and for any number of threads. Only integer arithmetic and correctly
- * rounded double operations are used, and the compiler is told not to fuse them (nvcc: -fmad=false). */
+ * easy as 1, 2, 3") and what is made of one word. The stream (seed, call) is a sequence of 32-bit words; word i is
+ * number i % 4 of the block whose key is the seed and whose counter is (i / 4, call). Who needs word i computes word i:
+ * no state, no order, the same bits on every device and for any number of threads. Only integer arithmetic and
+ * correctly rounded double operations are used, and the compiler is told not to fuse them (nvcc: -fmad=false). */
 #pragma once
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -42,7 +42,8 @@ LT_BOTH double lt_open64(uint64_t words) { return ((double)(words >> 12) + 0.5) 
 /* 0 .. n - 1 from 64 bits, n > 0: the high half of the product (Lemire 2019); off uniform by less than n / 2^64. */
 LT_BOTH uint64_t lt_below(uint64_t words, uint64_t n) { return (uint64_t)((unsigned __int128)words * n >> 64); }
 
-/* Natural logarithm of a positive normal number, by log x = e log 2 + 2 artanh((m - 1) / (m + 1)), m in [sqrt 1/2, sqrt 2). */
+/* Natural logarithm of a positive normal number, by log x = e log 2 + 2 artanh((m - 1) / (m + 1)), m in [sqrt 1/2, sqrt
+ * 2). */
 LT_BOTH double lt_exact_log(double x) {
   int64_t bits;
   memcpy(&bits, &x, 8);
@@ -55,38 +56,84 @@ LT_BOTH double lt_exact_log(double x) {
   return (double)e * 0.69314718055994530942 + 2 * (s + s * series);
 }
 
-/* The z with Phi(z) = p, 0 < p < 1: algorithm AS 241 (Wichura 1988, "The percentage points of the normal distribution"),
- * relative error about 1e-16. */
+/* The z with Phi(z) = p, 0 < p < 1: algorithm AS 241 (Wichura 1988, "The percentage points of the normal
+ * distribution"), relative error about 1e-16. */
 LT_BOTH double lt_normal_quantile(double p) {
   double q = p - 0.5;
   if (fabs(q) <= 0.425) {
     double r = 0.180625 - q * q;
     double above = ((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r +
-                       4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r +
-                    1.3314166789178437745e2) * r + 3.3871328727963666080e0;
+                       4.5921953931549871457e4) *
+                          r +
+                      1.3731693765509461125e4) *
+                         r +
+                     1.9715909503065514427e3) *
+                        r +
+                    1.3314166789178437745e2) *
+                       r +
+                   3.3871328727963666080e0;
     double below = ((((((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r +
-                       2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r +
-                    4.2313330701600911252e1) * r + 1;
+                       2.1213794301586595867e4) *
+                          r +
+                      5.3941960214247511077e3) *
+                         r +
+                     6.8718700749205790830e2) *
+                        r +
+                    4.2313330701600911252e1) *
+                       r +
+                   1;
     return q * above / below;
   }
   double r = sqrt(-lt_exact_log(q < 0 ? p : 1 - p)), z;
   if (r <= 5) {
     r -= 1.6;
-    double above = ((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r +
-                       1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r +
-                    4.63033784615654529590e0) * r + 1.42343711074968357734e0;
-    double below = ((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r +
-                       1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r +
-                    2.05319162663775882187e0) * r + 1;
+    double above =
+        ((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r +
+            1.27045825245236838258e0) *
+               r +
+           3.64784832476320460504e0) *
+              r +
+          5.76949722146069140550e0) *
+             r +
+         4.63033784615654529590e0) *
+            r +
+        1.42343711074968357734e0;
+    double below =
+        ((((((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r +
+            1.48103976427480074590e-1) *
+               r +
+           6.89767334985100004550e-1) *
+              r +
+          1.67638483018380384940e0) *
+             r +
+         2.05319162663775882187e0) *
+            r +
+        1;
     z = above / below;
   } else {
     r -= 5;
-    double above = ((((((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r +
-                       2.65321895265761230930e-2) * r + 2.96560571828504891230e-1) * r + 1.78482653991729133580e0) * r +
-                    5.46378491116411436990e0) * r + 6.65790464350110377720e0;
-    double below = ((((((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r +
-                       7.86869131145613259100e-4) * r + 1.48753612908506148525e-2) * r + 1.36929880922735805310e-1) * r +
-                    5.99832206555887937690e-1) * r + 1;
+    double above =
+        ((((((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r +
+            2.65321895265761230930e-2) *
+               r +
+           2.96560571828504891230e-1) *
+              r +
+          1.78482653991729133580e0) *
+             r +
+         5.46378491116411436990e0) *
+            r +
+        6.65790464350110377720e0;
+    double below =
+        ((((((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r +
+            7.86869131145613259100e-4) *
+               r +
+           1.48753612908506148525e-2) *
+              r +
+          1.36929880922735805310e-1) *
+             r +
+         5.99832206555887937690e-1) *
+            r +
+        1;
     z = above / below;
   }
   return q < 0 ? -z : z;

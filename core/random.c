@@ -1,5 +1,5 @@
-/* The generator: a seed and the number of random calls since it was set. A call that fails uses no number up, so that the
- * retry after a collection draws what the first try would have drawn. */
+/* The generator: a seed and the number of random calls since it was set. A call that fails uses no number up, so that
+ * the retry after a collection draws what the first try would have drawn. */
 #include "random.h"
 #include "op.h"
 

@@ -1,31 +1,32 @@
-/* Operators that draw random numbers. Element i of a result is made of word i of the call's stream (words 2 i and 2 i + 1
- * for float64 and ids): it does not depend on threads, and a part of a tensor can be drawn by itself. Each call takes the
- * next stream of the generator; lt.manual_seed starts again from the first. */
+/* Operators that draw random numbers. Element i of a result is made of word i of the call's stream (words 2 i and 2 i +
+ * 1 for float64 and ids): it does not depend on threads, and a part of a tensor can be drawn by itself. Each call takes
+ * the next stream of the generator; lt.manual_seed starts again from the first. */
 #include "../random.h"
 #include "elementwise.h"
 #include "keys.h"
 #include "stage.h"
 
-#include <stdlib.h>
-
 /* n elements from their words, as doubles or, for ids, int64. */
 typedef void (*maker)(const lt_args *c, const uint32_t *words, int64_t n, void *out);
 enum { CHUNK = 8192 };
 
-static uint64_t pair(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
 static bool wide(const lt_args *c) { return c->out[0]->dtype == LT_FLOAT64 || c->out[0]->dtype == LT_INT64; }
 
 static int draw(lt_args *c, maker make) {
   lt_tensor *o;
   LT_TRY(lt_stage(c, 0, &o));
-  int64_t n = o->n, each = wide(c) ? 2 : 1, size = lt_dtype_size(o->dtype), seed = c->attr->i[LT_SEED], call = c->attr->i[LT_CALL];
+  int64_t n = o->n, each = wide(c) ? 2 : 1, size = lt_dtype_size(o->dtype), seed = c->attr->i[LT_SEED],
+          call = c->attr->i[LT_CALL];
   char *out = lt_ptr(o);
 #pragma omp parallel for schedule(static) num_threads(lt_threads_for(n * 16))
   for (int64_t chunk = 0; chunk < n; chunk += CHUNK)
     for (int64_t at = chunk; at < n && at < chunk + CHUNK; at += LT_BLOCK) {
       int64_t m = n - at < LT_BLOCK ? n - at : LT_BLOCK;
       uint32_t words[2 * LT_BLOCK];
-      union { double f[LT_BLOCK]; int64_t i[LT_BLOCK]; } values;
+      union {
+        double f[LT_BLOCK];
+        int64_t i[LT_BLOCK];
+      } values;
       lt_random_words(seed, call, at * each, m * each, words);
       make(c, words, m, &values);
       lt_store_block(out + at * size, o->dtype, 1, &values, o->dtype == LT_INT64 ? LT_INT64 : LT_FLOAT64, m);
@@ -33,18 +34,13 @@ static int draw(lt_args *c, maker make) {
   return lt_unstage(c, 0, o, LT_OK);
 }
 
-static int new_shape(lt_args *c, int dtype) {
-  const lt_attr *a = c->attr;
-  if (a->n_list > LT_MAX_DIMS) return lt_fail(LT_ERR_SHAPE, "%s: %d dims asked for; a tensor has at most %d", c->op->name, a->n_list, LT_MAX_DIMS);
-  for (int d = 0; d < a->n_list; d++)
-    if (a->list[d] < 0) return lt_fail(LT_ERR_SHAPE, "%s: size %lld of dim %d is negative", c->op->name, (long long)a->list[d], d + 1);
-  return lt_out(c, 0, dtype, a->n_list, a->list);
-}
 static int new_float(lt_args *c) {
   int dtype = (int)c->attr->i[0];
   if (dtype < 0 || !lt_is_float(dtype))
-    return lt_fail(LT_ERR_DTYPE, "%s: %s cannot hold the fractions drawn; ask for a floating type (randint draws whole numbers)", c->op->name, lt_dtype_name(dtype));
-  return new_shape(c, dtype);
+    return lt_fail(LT_ERR_DTYPE,
+                   "%s: %s cannot hold the fractions drawn; ask for a floating type (randint draws whole numbers)",
+                   c->op->name, lt_dtype_name(dtype));
+  return lt_out_listed(c, dtype);
 }
 static int like_input(lt_args *c) {
   LT_TRY(lt_need_float(c, 0));
@@ -57,15 +53,18 @@ static void unit(const lt_args *c, const uint32_t *words, int64_t n, double *out
   static const int bits[] = {[LT_FLOAT32] = 24, [LT_BFLOAT16] = 8, [LT_FLOAT16] = 11};
   int dtype = c->out[0]->dtype;
   if (dtype == LT_FLOAT64)
-    for (int64_t i = 0; i < n; i++) out[i] = lt_unit64(pair(words, i));
+    for (int64_t i = 0; i < n; i++) out[i] = lt_unit64(lt_word_pair(words, i));
   else
     for (int64_t i = 0; i < n; i++) out[i] = lt_unit32(words[i], bits[dtype]);
 }
 static void make_rand(const lt_args *c, const uint32_t *words, int64_t n, void *out) { unit(c, words, n, out); }
 static int rand_cpu(lt_args *c) { return draw(c, make_rand); }
-const lt_op lt_op_rand = {.name = "rand", .signature = "rand(shape: ints, dtype: dtype = float32)",
-                          .doc = "Uniform random numbers, 0 <= x < 1.", .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
-                          .shape = new_float, .cpu = rand_cpu};
+const lt_op lt_op_rand = {.name = "rand",
+                          .signature = "rand(shape: ints, dtype: dtype = float32)",
+                          .doc = "Uniform random numbers, 0 <= x < 1.",
+                          .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
+                          .shape = new_float,
+                          .cpu = rand_cpu};
 
 static void make_uniform(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
   double *v = out, low = c->attr->f[0], width = c->attr->f[1] - low;
@@ -74,19 +73,25 @@ static void make_uniform(const lt_args *c, const uint32_t *words, int64_t n, voi
 }
 static int uniform_shape(lt_args *c) {
   double low = c->attr->f[0], high = c->attr->f[1];
-  if (!(low <= high) || !isfinite(high - low)) return lt_fail(LT_ERR_ARGUMENT, "uniform: from %g to %g; low must not be above high, and both be finite", low, high);
+  if (!(low <= high) || !isfinite(high - low))
+    return lt_fail(LT_ERR_ARGUMENT, "uniform: from %g to %g; low must not be above high, and both be finite", low,
+                   high);
   return like_input(c);
 }
 static int uniform_cpu(lt_args *c) { return draw(c, make_uniform); }
-const lt_op lt_op_uniform = {.name = "uniform", .signature = "uniform(x, low: number = 0, high: number = 1)",
-                             .doc = "Uniform random numbers from low up to high in the shape and dtype of x; x:uniform_(low, high) fills x.",
-                             .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT, .shape = uniform_shape, .cpu = uniform_cpu,
-                             .backward = no_dependence};
+const lt_op lt_op_uniform = {
+    .name = "uniform",
+    .signature = "uniform(x, low: number = 0, high: number = 1)",
+    .doc = "Uniform random numbers from low up to high in the shape and dtype of x; x:uniform_(low, high) fills x.",
+    .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT,
+    .shape = uniform_shape,
+    .cpu = uniform_cpu,
+    .backward = no_dependence};
 
 /* ---- normal: the quantile of a uniform number, one number in for one out ---- */
 static void open_unit(const lt_args *c, const uint32_t *words, int64_t n, double *out) {
   if (c->out[0]->dtype == LT_FLOAT64)
-    for (int64_t i = 0; i < n; i++) out[i] = lt_open64(pair(words, i));
+    for (int64_t i = 0; i < n; i++) out[i] = lt_open64(lt_word_pair(words, i));
   else
     for (int64_t i = 0; i < n; i++) out[i] = lt_open32(words[i]);
 }
@@ -96,9 +101,12 @@ static void make_randn(const lt_args *c, const uint32_t *words, int64_t n, void 
   for (int64_t i = 0; i < n; i++) v[i] = lt_normal_quantile(v[i]);
 }
 static int randn_cpu(lt_args *c) { return draw(c, make_randn); }
-const lt_op lt_op_randn = {.name = "randn", .signature = "randn(shape: ints, dtype: dtype = float32)",
+const lt_op lt_op_randn = {.name = "randn",
+                           .signature = "randn(shape: ints, dtype: dtype = float32)",
                            .doc = "Random numbers of the normal distribution with mean 0 and deviation 1.",
-                           .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD, .shape = new_float, .cpu = randn_cpu};
+                           .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
+                           .shape = new_float,
+                           .cpu = randn_cpu};
 
 static void make_normal(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
   double *v = out, mean = c->attr->f[0], std = c->attr->f[1];
@@ -106,17 +114,22 @@ static void make_normal(const lt_args *c, const uint32_t *words, int64_t n, void
   for (int64_t i = 0; i < n; i++) v[i] = mean + std * v[i];
 }
 static int check_std(lt_args *c) {
-  if (!(c->attr->f[1] >= 0)) return lt_fail(LT_ERR_ARGUMENT, "%s: std is %g; a deviation must not be negative", c->op->name, c->attr->f[1]);
+  if (!(c->attr->f[1] >= 0))
+    return lt_fail(LT_ERR_ARGUMENT, "%s: std is %g; a deviation must not be negative", c->op->name, c->attr->f[1]);
   return like_input(c);
 }
 static int normal_cpu(lt_args *c) { return draw(c, make_normal); }
-const lt_op lt_op_normal = {.name = "normal", .signature = "normal(x, mean: number = 0, std: number = 1)",
-                            .doc = "Random numbers of a normal distribution in the shape and dtype of x; x:normal_(mean, std) fills x.",
-                            .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT, .shape = check_std, .cpu = normal_cpu,
-                            .backward = no_dependence};
+const lt_op lt_op_normal = {
+    .name = "normal",
+    .signature = "normal(x, mean: number = 0, std: number = 1)",
+    .doc = "Random numbers of a normal distribution in the shape and dtype of x; x:normal_(mean, std) fills x.",
+    .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT,
+    .shape = check_std,
+    .cpu = normal_cpu,
+    .backward = no_dependence};
 
-/* f = { mean, std, low, high }. Uniform between the two bounds' probabilities, then the quantile; bounds right of the mean
- * are mirrored, because probabilities near 1 have no digits left. */
+/* f = { mean, std, low, high }. Uniform between the two bounds' probabilities, then the quantile; bounds right of the
+ * mean are mirrored, because probabilities near 1 have no digits left. */
 static void make_truncated(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
   const double *f = c->attr->f, half = 0.70710678118654752440;
   double *v = out, a = (f[2] - f[0]) / f[1], z = (f[3] - f[0]) / f[1];
@@ -137,38 +150,52 @@ static void make_truncated(const lt_args *c, const uint32_t *words, int64_t n, v
 static int truncated_normal_shape(lt_args *c) {
   const double *f = c->attr->f;
   if (!(f[1] > 0) || !(f[2] < f[3]))
-    return lt_fail(LT_ERR_ARGUMENT, "truncated_normal: std is %g and the bounds %g and %g; std must be positive and low below high", f[1], f[2], f[3]);
+    return lt_fail(LT_ERR_ARGUMENT,
+                   "truncated_normal: std is %g and the bounds %g and %g; std must be positive and low below high",
+                   f[1], f[2], f[3]);
   if (erfc(fmax((f[2] - f[0]) / f[1], (f[0] - f[3]) / f[1]) * 0.70710678118654752440) < 1e-300)
-    return lt_fail(LT_ERR_ARGUMENT, "truncated_normal: %g to %g is more than 37 deviations from the mean %g; there is nothing to draw from", f[2], f[3], f[0]);
+    return lt_fail(
+        LT_ERR_ARGUMENT,
+        "truncated_normal: %g to %g is more than 37 deviations from the mean %g; there is nothing to draw from", f[2],
+        f[3], f[0]);
   return like_input(c);
 }
 static int truncated_normal_cpu(lt_args *c) { return draw(c, make_truncated); }
-const lt_op lt_op_truncated_normal = {.name = "truncated_normal",
-                                      .signature = "truncated_normal(x, mean: number = 0, std: number = 1, low: number = -2, high: number = 2)",
-                                      .doc = "Random numbers of a normal distribution between low and high (values, not deviations), in the "
-                                             "shape and dtype of x; x:truncated_normal_(...) fills x.",
-                                      .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT, .shape = truncated_normal_shape,
-                                      .cpu = truncated_normal_cpu, .backward = no_dependence};
+const lt_op lt_op_truncated_normal = {
+    .name = "truncated_normal",
+    .signature = "truncated_normal(x, mean: number = 0, std: number = 1, low: number = -2, high: number = 2)",
+    .doc = "Random numbers of a normal distribution between low and high (values, not deviations), in the "
+           "shape and dtype of x; x:truncated_normal_(...) fills x.",
+    .flags = LT_OP_RANDOM | LT_OP_INPLACE | LT_OP_NO_GRADIENT,
+    .shape = truncated_normal_shape,
+    .cpu = truncated_normal_cpu,
+    .backward = no_dependence};
 
 /* ---- whole numbers ---- */
 static void make_randint(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
   int64_t *v = out, low = c->attr->i[0];
   uint64_t range = (uint64_t)c->attr->i[1] - (uint64_t)low;
-  for (int64_t i = 0; i < n; i++) v[i] = (int64_t)((uint64_t)low + lt_below(pair(words, i), range));
+  for (int64_t i = 0; i < n; i++) v[i] = (int64_t)((uint64_t)low + lt_below(lt_word_pair(words, i), range));
 }
 static int randint_shape(lt_args *c) {
   if (c->attr->i[0] >= c->attr->i[1])
-    return lt_fail(LT_ERR_ARGUMENT, "randint: from %lld up to %lld; high is not drawn itself and must be above low", (long long)c->attr->i[0], (long long)c->attr->i[1]);
-  return new_shape(c, LT_INT64);
+    return lt_fail(LT_ERR_ARGUMENT, "randint: from %lld up to %lld; high is not drawn itself and must be above low",
+                   (long long)c->attr->i[0], (long long)c->attr->i[1]);
+  return lt_out_listed(c, LT_INT64);
 }
 static int randint_cpu(lt_args *c) { return draw(c, make_randint); }
-const lt_op lt_op_randint = {.name = "randint", .signature = "randint(low: int, high: int, shape: ints)",
-                             .doc = "Random int64, low <= x < high: as ids count from 0, randint(0, n, shape) draws from n of them.",
-                             .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD, .shape = randint_shape, .cpu = randint_cpu};
+const lt_op lt_op_randint = {
+    .name = "randint",
+    .signature = "randint(low: int, high: int, shape: ints)",
+    .doc = "Random int64, low <= x < high: as ids count from 0, randint(0, n, shape) draws from n of them.",
+    .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
+    .shape = randint_shape,
+    .cpu = randint_cpu};
 
 /* The order that sorting random keys gives: any device can do that, a shuffle in place could not be shared out. */
 static int randperm_shape(lt_args *c) {
-  if (c->attr->i[0] < 0) return lt_fail(LT_ERR_ARGUMENT, "randperm: %lld numbers; the count must not be negative", (long long)c->attr->i[0]);
+  if (c->attr->i[0] < 0)
+    return lt_fail(LT_ERR_ARGUMENT, "randperm: %lld numbers; the count must not be negative", (long long)c->attr->i[0]);
   return lt_out(c, 0, LT_INT64, 1, c->attr->i);
 }
 static int randperm_cpu(lt_args *c) {
@@ -182,7 +209,7 @@ static int randperm_cpu(lt_args *c) {
       uint32_t words[2 * LT_BLOCK];
       int64_t m = n - at < LT_BLOCK ? n - at : LT_BLOCK;
       lt_random_words(c->attr->i[LT_SEED], c->attr->i[LT_CALL], 2 * at, 2 * m, words);
-      for (int64_t i = 0; i < m; i++) v[at + i] = (lt_ranked){pair(words, i), at + i};
+      for (int64_t i = 0; i < m; i++) v[at + i] = (lt_ranked){lt_word_pair(words, i), at + i};
     }
     lt_sort_ranked(v, v + n, n);
     int64_t *out = lt_ptr(o);
@@ -192,153 +219,9 @@ static int randperm_cpu(lt_args *c) {
   lt_free(v, bytes);
   return status;
 }
-const lt_op lt_op_randperm = {.name = "randperm", .signature = "randperm(n: int)",
+const lt_op lt_op_randperm = {.name = "randperm",
+                              .signature = "randperm(n: int)",
                               .doc = "The numbers 0 .. n - 1 (int64) in random order.",
-                              .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD, .shape = randperm_shape, .cpu = randperm_cpu};
-
-/* ---- bernoulli ---- */
-static int bernoulli_shape(lt_args *c) {
-  const lt_tensor *p = c->in[0];
-  LT_TRY(lt_need_float(c, 0));
-  if (c->attr->n_list == 0) return lt_out_like(c, 0, p);
-  LT_TRY(new_shape(c, p->dtype));
-  const lt_tensor *o = c->out[0];
-  bool fits = p->ndim <= o->ndim;
-  for (int d = 0; d < p->ndim && fits; d++) fits = p->shape[d] == 1 || p->shape[d] == o->shape[o->ndim - p->ndim + d];
-  if (fits) return LT_OK;
-  return lt_fail(LT_ERR_SHAPE, "bernoulli: p is %s and does not broadcast to %s", lt_shape_text(p), lt_shape_text(o));
-}
-/* p broadcast to the result, in float64; one number stays one. */
-static int spread_p(lt_args *c, lt_tensor **out) {
-  lt_attr shape = {.n_list = c->out[0]->ndim}, dtype = {.i = {LT_FLOAT64}};
-  lt_tensor *full = NULL, *converted = NULL, *p = c->in[0];
-  memcpy(shape.list, c->out[0]->shape, sizeof c->out[0]->shape);
-  int status = p->n == 1 ? LT_OK : lt_run(LT_OP_expand, &p, 1, &shape, &full, 1);
-  if (status >= 0) status = lt_run(LT_OP_to, full ? &full : &p, 1, &dtype, &converted, 1);
-  if (status >= 0) status = lt_contiguous(converted, out);
-  lt_tensor_release(full);
-  lt_tensor_release(converted);
-  return status;
-}
-static int check_p(const lt_tensor *p) {
-  const double *v = lt_ptr(p);
-  for (int64_t i = 0; i < p->n; i++)
-    if (!(v[i] >= 0 && v[i] <= 1))
-      return lt_fail(LT_ERR_ARGUMENT, "bernoulli: p is %g at element %lld; probabilities are 0 to 1", v[i], (long long)i + 1);
-  return LT_OK;
-}
-static int bernoulli_cpu(lt_args *c) {
-  lt_tensor *p, *o;
-  LT_TRY(spread_p(c, &p));
-  int status = check_p(p);
-  if (status >= 0) status = lt_stage(c, 0, &o);
-  if (status >= 0) {
-    const double *v = lt_ptr(p);
-    int64_t size = lt_dtype_size(o->dtype), step = p->n == 1 ? 0 : 1;
-    char *out = lt_ptr(o);
-#pragma omp parallel for schedule(static) num_threads(lt_threads_for(o->n * 4))
-    for (int64_t at = 0; at < o->n; at += LT_BLOCK) {
-      int64_t m = o->n - at < LT_BLOCK ? o->n - at : LT_BLOCK;
-      uint32_t words[LT_BLOCK];
-      double drawn[LT_BLOCK];
-      lt_random_words(c->attr->i[LT_SEED], c->attr->i[LT_CALL], at, m, words);
-      for (int64_t i = 0; i < m; i++) drawn[i] = (double)words[i] * 0x1p-32 < v[(at + i) * step];
-      lt_store_block(out + at * size, o->dtype, 1, drawn, LT_FLOAT64, m);
-    }
-    status = lt_unstage(c, 0, o, status);
-  }
-  lt_tensor_release(p);
-  return status;
-}
-const lt_op lt_op_bernoulli = {.name = "bernoulli", .signature = "bernoulli(p: operand, shape: ints = nil)",
-                               .doc = "1 with probability p, else 0 (steps of 2^-32), for each element of p, or of the shape p broadcasts to.",
-                               .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT, .shape = bernoulli_shape, .cpu = bernoulli_cpu};
-
-/* ---- multinomial: i = { n, replacement } ---- */
-static int multinomial_shape(lt_args *c) {
-  const lt_tensor *p = c->in[0];
-  int64_t n = c->attr->i[0], shape[] = {n, n};
-  LT_TRY(lt_need_float(c, 0));
-  if (p->ndim < 1 || p->ndim > 2) return lt_fail(LT_ERR_SHAPE, "multinomial: the probabilities are %s; they must be one row or a matrix of rows", lt_shape_text(p));
-  if (n < 0) return lt_fail(LT_ERR_ARGUMENT, "multinomial: %lld samples; the count must not be negative", (long long)n);
-  if (p->ndim == 2) shape[0] = p->shape[0];
-  return lt_out(c, 0, LT_INT64, p->ndim, shape);
-}
-static int check_row(const double *p, int64_t k, int64_t row, int64_t n, bool replacement) {
-  double sum = 0;
-  int64_t positive = 0;
-  for (int64_t j = 0; j < k; j++) {
-    if (!(p[j] >= 0) || isinf(p[j]))
-      return lt_fail(LT_ERR_ARGUMENT, "multinomial: probability %lld of row %lld is %g; it must be a finite number, 0 or more", (long long)j + 1, (long long)row + 1, p[j]);
-    sum += p[j];
-    positive += p[j] > 0;
-  }
-  if (n > 0 && !(sum > 0)) return lt_fail(LT_ERR_ARGUMENT, "multinomial: the probabilities of row %lld sum to %g; at least one must be positive", (long long)row + 1, sum);
-  if (!replacement && positive < n)
-    return lt_fail(LT_ERR_ARGUMENT, "multinomial: %lld samples from row %lld, which has %lld positive probabilities; draw fewer, or with { replacement = true }",
-                   (long long)n, (long long)row + 1, (long long)positive);
-  return LT_OK;
-}
-/* Inverse of the running sum; `sum` [k] is scratch. Sample s of row r uses words 2 (r n + s). */
-static void with_replacement(const lt_attr *a, const double *p, int64_t k, int64_t row, double *sum, int64_t *out) {
-  int64_t n = a->i[0], last = 0;
-  double total = 0;
-  for (int64_t j = 0; j < k; j++) {
-    sum[j] = total += p[j];
-    if (p[j] > 0) last = j;
-  }
-  for (int64_t s = 0; s < n; s++) {
-    uint32_t words[2];
-    lt_random_words(a->i[LT_SEED], a->i[LT_CALL], 2 * (row * n + s), 2, words);
-    double target = lt_unit64(pair(words, 0)) * total;
-    int64_t low = 0, high = last;
-    while (low < high) {
-      int64_t middle = low + (high - low) / 2;
-      if (sum[middle] > target) high = middle;
-      else low = middle + 1;
-    }
-    out[s] = low;
-  }
-}
-/* Exponential race: item j arrives after -log(u) / p; the first n arrivals, in order, are the sample. Item j of row r uses
- * words 2 (r k + j). */
-static void without_replacement(const lt_attr *a, const double *p, int64_t k, int64_t row, lt_ranked *v, int64_t *out) {
-  for (int64_t j = 0; j < k; j++) {
-    uint32_t words[2];
-    lt_random_words(a->i[LT_SEED], a->i[LT_CALL], 2 * (row * k + j), 2, words);
-    double arrival = p[j] > 0 ? -lt_exact_log(lt_open64(pair(words, 0))) / p[j] : INFINITY;
-    lt_rank_line(&arrival, LT_FLOAT64, 1, 1, false, v + j);
-    v[j].at = j;
-  }
-  lt_sort_ranked(v, v + k, k);
-  for (int64_t s = 0; s < a->i[0]; s++) out[s] = v[s].at;
-}
-static int multinomial_cpu(lt_args *c) {
-  lt_tensor *p, *o;
-  lt_attr as64 = {.i = {LT_FLOAT64}};
-  LT_TRY(lt_run(LT_OP_to, c->in, 1, &as64, &o, 1));
-  int status = lt_contiguous(o, &p);
-  lt_tensor_release(o);
-  LT_TRY(status);
-  int64_t k = p->shape[p->ndim - 1], rows = p->ndim == 2 ? p->shape[0] : 1, n = c->attr->i[0], bytes = (2 * k + 1) * (int64_t)sizeof(lt_ranked);
-  lt_ranked *scratch = lt_alloc(bytes);
-  status = scratch ? lt_stage(c, 0, &o) : LT_ERR_MEMORY;
-  if (status >= 0) {
-    for (int64_t r = 0; r < rows && status >= 0; r++) {
-      const double *line = (const double *)lt_ptr(p) + r * k;
-      status = check_row(line, k, r, n, c->attr->i[1]);
-      int64_t *out = (int64_t *)lt_ptr(o) + r * n;
-      if (status < 0 || n == 0) continue;
-      if (c->attr->i[1]) with_replacement(c->attr, line, k, r, (double *)scratch, out);
-      else without_replacement(c->attr, line, k, r, scratch, out);
-    }
-    status = lt_unstage(c, 0, o, status);
-  }
-  if (scratch) lt_free(scratch, bytes);
-  lt_tensor_release(p);
-  return status;
-}
-const lt_op lt_op_multinomial = {.name = "multinomial", .signature = "multinomial(probabilities, n: int, replacement: bool = false)",
-                                 .doc = "n ids (0-based, int64) drawn from each row in proportion to its entries, which need not sum to 1; "
-                                        "without replacement in the order drawn.",
-                                 .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT, .shape = multinomial_shape, .cpu = multinomial_cpu};
+                              .flags = LT_OP_RANDOM | LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
+                              .shape = randperm_shape,
+                              .cpu = randperm_cpu};

@@ -6,7 +6,8 @@
 
 enum { CHUNK = 16384 };
 
-LT_CLONES static void drop_f32(const uint32_t *words, uint32_t limit, float scale, const float *x, float *y, int64_t n) {
+LT_CLONES static void drop_f32(const uint32_t *words, uint32_t limit, float scale, const float *x, float *y,
+                               int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = words[i] >= limit ? x[i] * scale : 0;
 }
 static void drop_f64(const uint32_t *words, uint32_t limit, double scale, const double *x, double *y, int64_t n) {
@@ -18,8 +19,10 @@ static void drop_block(const lt_attr *a, int dtype, int64_t at, int64_t n, const
   float wide[LT_BLOCK];
   int64_t offset = at * lt_dtype_size(dtype);
   lt_random_words(a->i[LT_SEED], a->i[LT_CALL], at, n, words);
-  if (dtype == LT_FLOAT64) drop_f64(words, limit, 1 / (1 - a->f[0]), (const double *)(from + offset), (double *)(to + offset), n);
-  else if (dtype == LT_FLOAT32) drop_f32(words, limit, (float)(1 / (1 - a->f[0])), (const float *)(from + offset), (float *)(to + offset), n);
+  if (dtype == LT_FLOAT64)
+    drop_f64(words, limit, 1 / (1 - a->f[0]), (const double *)(from + offset), (double *)(to + offset), n);
+  else if (dtype == LT_FLOAT32)
+    drop_f32(words, limit, (float)(1 / (1 - a->f[0])), (const float *)(from + offset), (float *)(to + offset), n);
   else {
     lt_load_block(wide, LT_FLOAT32, from + offset, dtype, 1, n);
     drop_f32(words, limit, (float)(1 / (1 - a->f[0])), wide, wide, n);
@@ -30,7 +33,8 @@ static void drop_block(const lt_attr *a, int dtype, int64_t at, int64_t n, const
 static int dropout_shape(lt_args *c) {
   double p = c->attr->f[0];
   LT_TRY(lt_need_float(c, 0));
-  if (!(p >= 0 && p <= 1)) return lt_fail(LT_ERR_ARGUMENT, "dropout: p is %g; the share of elements to drop is 0 to 1", p);
+  if (!(p >= 0 && p <= 1))
+    return lt_fail(LT_ERR_ARGUMENT, "dropout: p is %g; the share of elements to drop is 0 to 1", p);
   return lt_out_like(c, 0, c->in[0]);
 }
 static int dropout_cpu(lt_args *c) {
@@ -41,7 +45,8 @@ static int dropout_cpu(lt_args *c) {
     const char *from = lt_ptr(x);
     char *to = lt_ptr(out);
     int64_t n = x->n;
-    if (c->attr->f[0] == 1) memset(to, 0, (size_t)(n * lt_dtype_size(x->dtype)));
+    if (c->attr->f[0] == 1)
+      memset(to, 0, (size_t)(n * lt_dtype_size(x->dtype)));
     else {
 #pragma omp parallel for schedule(static) num_threads(lt_threads_for(n * 4))
       for (int64_t chunk = 0; chunk < n; chunk += CHUNK)
@@ -54,12 +59,21 @@ static int dropout_cpu(lt_args *c) {
   return status;
 }
 static void dropout_rule(lt_back *b) { LT_GRAD_ATTR(b, 0, dropout_backward, b->attr, b->grad[0]); }
-const lt_op lt_op_dropout = {.name = "dropout", .signature = "dropout(x, p: number = 0.5)",
-                             .doc = "Zeros with probability p, else x / (1 - p) (Srivastava et al. 2014). Always active: nn.Dropout "
-                                    "applies it while training only.",
-                             .flags = LT_OP_RANDOM, .shape = dropout_shape, .cpu = dropout_cpu, .backward = dropout_rule};
+const lt_op lt_op_dropout = {
+    .name = "dropout",
+    .signature = "dropout(x, p: number = 0.5)",
+    .doc = "Zeros with probability p, else x / (1 - p) (Srivastava et al. 2014). Always active: nn.Dropout "
+           "applies it while training only.",
+    .flags = LT_OP_RANDOM,
+    .shape = dropout_shape,
+    .cpu = dropout_cpu,
+    .backward = dropout_rule};
 
 /* Linear in grad: its own rule is itself, with the same stream. */
-const lt_op lt_op_dropout_backward = {.name = "dropout_backward", .signature = "dropout_backward(grad, p: number)",
-                                      .doc = "grad dropped and scaled as dropout() did.", .flags = LT_OP_HIDDEN, .shape = dropout_shape,
-                                      .cpu = dropout_cpu, .backward = dropout_rule};
+const lt_op lt_op_dropout_backward = {.name = "dropout_backward",
+                                      .signature = "dropout_backward(grad, p: number)",
+                                      .doc = "grad dropped and scaled as dropout() did.",
+                                      .flags = LT_OP_HIDDEN,
+                                      .shape = dropout_shape,
+                                      .cpu = dropout_cpu,
+                                      .backward = dropout_rule};

@@ -7,18 +7,24 @@ static int join_shape(lt_args *c, int64_t dim, bool stacks) {
   const lt_tensor *first = c->in[0];
   int64_t shape[LT_MAX_DIMS], total = 0;
   int dtype = first->dtype, ndim = first->ndim;
-  if (stacks && ndim == LT_MAX_DIMS) return lt_fail(LT_ERR_SHAPE, "stack: the tensors are %s, and one dim more is over the limit of %d", lt_shape_text(first), LT_MAX_DIMS);
-  if (stacks && (dim < 0 || dim > ndim)) return lt_fail(LT_ERR_RANGE, "stack: dim %lld; the result has dims 1 to %d", (long long)dim + 1, ndim + 1);
-  if (!stacks && ndim == 0) return lt_fail(LT_ERR_SHAPE, "cat: tensor 1 is a number and has no dim to join along; stack() makes one");
+  if (stacks && ndim == LT_MAX_DIMS)
+    return lt_fail(LT_ERR_SHAPE, "stack: the tensors are %s, and one dim more is over the limit of %d",
+                   lt_shape_text(first), LT_MAX_DIMS);
+  if (stacks && (dim < 0 || dim > ndim))
+    return lt_fail(LT_ERR_RANGE, "stack: dim %lld; the result has dims 1 to %d", (long long)dim + 1, ndim + 1);
+  if (!stacks && ndim == 0)
+    return lt_fail(LT_ERR_SHAPE, "cat: tensor 1 is a number and has no dim to join along; stack() makes one");
   if (!stacks) LT_TRY(lt_check_dim(c, first, dim));
   for (int k = 0; k < c->n_in; k++) {
     const lt_tensor *t = c->in[k];
     bool fits = t->ndim == ndim;
     for (int d = 0; d < ndim && fits; d++) fits = (!stacks && d == dim) || t->shape[d] == first->shape[d];
-    if (!fits && stacks) return lt_fail(LT_ERR_SHAPE, "stack: tensor %d is %s and tensor 1 is %s; all must have one shape", k + 1, lt_shape_text(t), lt_shape_text(first));
+    if (!fits && stacks)
+      return lt_fail(LT_ERR_SHAPE, "stack: tensor %d is %s and tensor 1 is %s; all must have one shape", k + 1,
+                     lt_shape_text(t), lt_shape_text(first));
     if (!fits)
-      return lt_fail(LT_ERR_SHAPE, "cat: tensor %d is %s and tensor 1 is %s; all sizes but that of dim %lld must agree", k + 1, lt_shape_text(t),
-                     lt_shape_text(first), (long long)dim + 1);
+      return lt_fail(LT_ERR_SHAPE, "cat: tensor %d is %s and tensor 1 is %s; all sizes but that of dim %lld must agree",
+                     k + 1, lt_shape_text(t), lt_shape_text(first), (long long)dim + 1);
     dtype = lt_promote(dtype, t->dtype);
     total += stacks ? 1 : t->shape[dim];
   }
@@ -26,7 +32,8 @@ static int join_shape(lt_args *c, int64_t dim, bool stacks) {
     if (d == dim) {
       shape[d] = total;
       from += !stacks;
-    } else shape[d] = first->shape[from++];
+    } else
+      shape[d] = first->shape[from++];
   return lt_out(c, 0, dtype, ndim + stacks, shape);
 }
 
@@ -60,7 +67,8 @@ static int copy_windows(lt_args *c, int64_t dim, bool stacks) {
       window.ndim--;
       memmove(window.shape + dim, window.shape + dim + 1, (size_t)(window.ndim - dim) * sizeof *window.shape);
       memmove(window.stride + dim, window.stride + dim + 1, (size_t)(window.ndim - dim) * sizeof *window.stride);
-    } else window.shape[dim] = length;
+    } else
+      window.shape[dim] = length;
     window.n = x->n;
     copy.in = &x;
     copy.n_in = 1;
@@ -99,12 +107,21 @@ static void stack_rule(lt_back *b) {
 
 static int cat_shape(lt_args *c) { return join_shape(c, c->attr->i[0], false); }
 static int cat_cpu(lt_args *c) { return join(c, c->attr->i[0], false); }
-const lt_op lt_op_cat = {.name = "cat", .signature = "cat(tensors: tensors, dim: dim = 1)",
-                         .doc = "The tensors one after the other along a dim; their other sizes must agree. Dtypes are promoted.",
-                         .flags = LT_OP_ACCUMULATE, .shape = cat_shape, .cpu = cat_cpu, .backward = cat_rule};
+const lt_op lt_op_cat = {
+    .name = "cat",
+    .signature = "cat(tensors: tensors, dim: dim = 1)",
+    .doc = "The tensors one after the other along a dim; their other sizes must agree. Dtypes are promoted.",
+    .flags = LT_OP_ACCUMULATE,
+    .shape = cat_shape,
+    .cpu = cat_cpu,
+    .backward = cat_rule};
 
 static int stack_shape(lt_args *c) { return join_shape(c, c->attr->i[0], true); }
 static int stack_cpu(lt_args *c) { return join(c, c->attr->i[0], true); }
-const lt_op lt_op_stack = {.name = "stack", .signature = "stack(tensors: tensors, dim: newdim = 1)",
-                           .doc = "Tensors of one shape as the positions of a new dim.", .flags = LT_OP_ACCUMULATE,
-                           .shape = stack_shape, .cpu = stack_cpu, .backward = stack_rule};
+const lt_op lt_op_stack = {.name = "stack",
+                           .signature = "stack(tensors: tensors, dim: newdim = 1)",
+                           .doc = "Tensors of one shape as the positions of a new dim.",
+                           .flags = LT_OP_ACCUMULATE,
+                           .shape = stack_shape,
+                           .cpu = stack_cpu,
+                           .backward = stack_rule};

@@ -1,11 +1,12 @@
-/* Keys and their stable sort: insertion for short lines, merging for middle ones, radix for long ones; see the header. */
+/* Keys and their stable sort: insertion for short lines, merging for middle ones, radix for long ones; see the header.
+ */
 #include "keys.h"
 
 /* Bits of a float of B bits -> unsigned order: negative numbers turned round, positive ones above them. */
 #define FLOAT_KEY(U, BITS, INF)                                                                                        \
   for (int64_t i = 0; i < n; i++) {                                                                                    \
     U u = ((const U *)data)[i * stride], top = (U)1 << (BITS - 1), a = (U)(u & ~top);                                  \
-    U key = a > INF ? (U)~(U)0 : a == 0 ? top : u & top ? (U)~u : (U)(u | top);                                        \
+    U key = a > INF ? (U) ~(U)0 : a == 0 ? top : u & top ? (U)~u : (U)(u | top);                                       \
     out[i].key = key;                                                                                                  \
   }
 
@@ -92,7 +93,10 @@ static void radix_sort(lt_ranked *v, lt_ranked *spare, int64_t n) {
 }
 
 void lt_sort_ranked(lt_ranked *v, lt_ranked *spare, int64_t n) {
-  if (n <= 2 * RUN) insertion(v, n);
-  else if (n < RADIX_FROM) merge_sort(v, spare, n);
-  else radix_sort(v, spare, n);
+  if (n <= 2 * RUN)
+    insertion(v, n);
+  else if (n < RADIX_FROM)
+    merge_sort(v, spare, n);
+  else
+    radix_sort(v, spare, n);
 }

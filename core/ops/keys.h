@@ -3,7 +3,10 @@
 #pragma once
 #include "../op.h"
 
-typedef struct lt_ranked { uint64_t key; int64_t at; } lt_ranked; /* at: position in the line */
+typedef struct lt_ranked {
+  uint64_t key;
+  int64_t at;
+} lt_ranked; /* at: position in the line */
 
 /* Keys of n elements, `stride` elements apart; descending: keys turned round. at counts from 0. */
 void lt_rank_line(const void *data, int dtype, int64_t stride, int64_t n, bool descending, lt_ranked *out);

@@ -4,8 +4,8 @@
 #include "stage.h"
 
 typedef struct maps {
-  int64_t *map[LT_MAX_DIMS]; /* [size of the result's dim] */
-  int64_t total;             /* numbers in all maps, one allocation */
+  int64_t *map[LT_MAX_DIMS];       /* [size of the result's dim] */
+  int64_t total;                   /* numbers in all maps, one allocation */
   const lt_tensor *whole, *picked; /* x's side and the result's side */
 } maps;
 
@@ -34,20 +34,27 @@ static int64_t row_start(const maps *m, int64_t r) {
   return at;
 }
 
+/* A line of the last dim; from NULL: all of it is the constant. */
+static void pick_line(void *line, const void *from, int64_t size, const int64_t *map, int64_t n, int64_t step,
+                      const void *constant) {
+  LT_BY_SIZE(size, T value; T *to = line; const T *x = from; memcpy(&value, constant, sizeof value);
+             for (int64_t j = 0; j < n; j++) to[j] = x && map[j] >= 0 ? x[map[j] * step] : value;)
+}
+
 /* out (contiguous) = picked from the whole (any strides). */
 static void pick(const maps *m, lt_tensor *out, double constant) {
   int last = out->ndim - 1;
-  int64_t width = last < 0 ? 1 : out->shape[last], rows = width ? out->n / width : 0, step = last < 0 ? 1 : m->whole->stride[last];
-  int64_t single = 0, fill[1] = {0};
+  int64_t width = last < 0 ? 1 : out->shape[last], rows = width ? out->n / width : 0;
+  int64_t step = last < 0 ? 1 : m->whole->stride[last], size = lt_dtype_size(out->dtype), single = 0, fill[1] = {0};
   const int64_t *map = last < 0 ? &single : m->map[last];
+  const char *whole = lt_ptr(m->whole);
+  char *to = lt_ptr(out);
   lt_store_double(fill, out->dtype, 0, constant);
-  LT_BY_SIZE(lt_dtype_size(out->dtype), T *to = lt_ptr(out); const T *from = lt_ptr(m->whole); T value; memcpy(&value, fill, sizeof value);
-  _Pragma("omp parallel for schedule(static) num_threads(lt_threads_for(out->n))")
+#pragma omp parallel for schedule(static) num_threads(lt_threads_for(out->n))
   for (int64_t r = 0; r < rows; r++) {
     int64_t start = row_start(m, r);
-    T *line = to + r * width;
-    for (int64_t j = 0; j < width; j++) line[j] = start < 0 || map[j] < 0 ? value : from[start + map[j] * step];
-  })
+    pick_line(to + r * width * size, start < 0 ? NULL : whole + start * size, size, map, width, step, fill);
+  }
 }
 
 /* grad (contiguous, on the picked side) added into out (contiguous, the whole), in row order. Leading dims whose map is
@@ -71,8 +78,12 @@ static void unpick(const maps *m, lt_tensor *out, const lt_tensor *grad) {
       for (int64_t j = 0; j < width; j++) {
         int64_t at = start + map[j];
         if (map[j] < 0) continue;
-        if (out->dtype == LT_FLOAT32) ((float *)lt_ptr(out))[at] += ((const float *)lt_ptr(grad))[r * width + j];
-        else lt_store_double(lt_ptr(out), out->dtype, at, lt_load_double(lt_ptr(out), out->dtype, at) + lt_load_double(lt_ptr(grad), grad->dtype, r * width + j));
+        if (out->dtype == LT_FLOAT32)
+          ((float *)lt_ptr(out))[at] += ((const float *)lt_ptr(grad))[r * width + j];
+        else
+          lt_store_double(lt_ptr(out), out->dtype, at,
+                          lt_load_double(lt_ptr(out), out->dtype, at) +
+                              lt_load_double(lt_ptr(grad), grad->dtype, r * width + j));
       }
     }
 }
@@ -115,7 +126,8 @@ static int flip_shape(lt_args *c) {
   unsigned seen = 0;
   for (int k = 0; k < c->attr->n_list; k++) {
     LT_TRY(lt_check_dim(c, c->in[0], c->attr->list[k]));
-    if (seen >> c->attr->list[k] & 1) return lt_fail(LT_ERR_ARGUMENT, "flip: dim %lld is given twice", (long long)c->attr->list[k] + 1);
+    if (seen >> c->attr->list[k] & 1)
+      return lt_fail(LT_ERR_ARGUMENT, "flip: dim %lld is given twice", (long long)c->attr->list[k] + 1);
     seen |= 1u << c->attr->list[k];
   }
   return lt_out_like(c, 0, c->in[0]);
@@ -129,9 +141,12 @@ static void flip_maps(const lt_args *c, maps *m) {
 }
 static int flip_cpu(lt_args *c) { return picked(c, flip_maps, 0); }
 static void flip_rule(lt_back *b) { LT_GRAD_ATTR(b, 0, flip, b->attr, b->grad[0]); }
-const lt_op lt_op_flip = {.name = "flip", .signature = "flip(x, dims: dims = nil)",
-                          .doc = "x with the order of positions turned round in the given dims (all when nil).", .shape = flip_shape,
-                          .cpu = flip_cpu, .backward = flip_rule};
+const lt_op lt_op_flip = {.name = "flip",
+                          .signature = "flip(x, dims: dims = nil)",
+                          .doc = "x with the order of positions turned round in the given dims (all when nil).",
+                          .shape = flip_shape,
+                          .cpu = flip_cpu,
+                          .backward = flip_rule};
 
 /* ---- tile ---- */
 static int tile_shape(lt_args *c) {
@@ -139,11 +154,15 @@ static int tile_shape(lt_args *c) {
   int64_t shape[LT_MAX_DIMS];
   int ndim = c->attr->n_list;
   if (ndim < x->ndim || ndim > LT_MAX_DIMS)
-    return lt_fail(LT_ERR_SHAPE, "tile: %d repeats for %s; give one for each dim (more add dims in front, up to %d)", ndim, lt_shape_text(x), LT_MAX_DIMS);
+    return lt_fail(LT_ERR_SHAPE, "tile: %d repeats for %s; give one for each dim (more add dims in front, up to %d)",
+                   ndim, lt_shape_text(x), LT_MAX_DIMS);
   for (int d = 0; d < ndim; d++) {
     int64_t size = d < ndim - x->ndim ? 1 : x->shape[d - ndim + x->ndim];
-    if (c->attr->list[d] < 0) return lt_fail(LT_ERR_ARGUMENT, "tile: %lld repeats of dim %d; the count must not be negative", (long long)c->attr->list[d], d + 1);
-    if (__builtin_mul_overflow(size, c->attr->list[d], &shape[d])) return lt_fail(LT_ERR_SHAPE, "tile: dim %d would overflow", d + 1);
+    if (c->attr->list[d] < 0)
+      return lt_fail(LT_ERR_ARGUMENT, "tile: %lld repeats of dim %d; the count must not be negative",
+                     (long long)c->attr->list[d], d + 1);
+    if (__builtin_mul_overflow(size, c->attr->list[d], &shape[d]))
+      return lt_fail(LT_ERR_SHAPE, "tile: dim %d would overflow", d + 1);
   }
   return lt_out(c, 0, x->dtype, ndim, shape);
 }
@@ -174,9 +193,12 @@ static void tile_rule(lt_back *b) {
   memcpy(back.list, b->edge[0].shape, sizeof b->edge[0].shape);
   LT_GRAD_ATTR(b, 0, tile_backward, &back, b->grad[0]);
 }
-const lt_op lt_op_tile = {.name = "tile", .signature = "tile(x, repeats: ints)",
-                          .doc = "x repeated so many times along each dim; more repeats than dims add dims in front.", .shape = tile_shape,
-                          .cpu = tile_cpu, .backward = tile_rule};
+const lt_op lt_op_tile = {.name = "tile",
+                          .signature = "tile(x, repeats: ints)",
+                          .doc = "x repeated so many times along each dim; more repeats than dims add dims in front.",
+                          .shape = tile_shape,
+                          .cpu = tile_cpu,
+                          .backward = tile_rule};
 
 static int tile_backward_shape(lt_args *c) { return lt_out(c, 0, c->in[0]->dtype, c->attr->n_list, c->attr->list); }
 static int tile_backward_cpu(lt_args *c) {
@@ -194,9 +216,13 @@ static void tile_backward_rule(lt_back *b) {
   }
   LT_GRAD_ATTR(b, 0, tile, &repeats, b->grad[0]);
 }
-const lt_op lt_op_tile_backward = {.name = "tile_backward", .signature = "tile_backward(grad, shape: ints)",
-                                   .doc = "Sums what tile() repeated, back to the shape.", .flags = LT_OP_HIDDEN,
-                                   .shape = tile_backward_shape, .cpu = tile_backward_cpu, .backward = tile_backward_rule};
+const lt_op lt_op_tile_backward = {.name = "tile_backward",
+                                   .signature = "tile_backward(grad, shape: ints)",
+                                   .doc = "Sums what tile() repeated, back to the shape.",
+                                   .flags = LT_OP_HIDDEN,
+                                   .shape = tile_backward_shape,
+                                   .cpu = tile_backward_cpu,
+                                   .backward = tile_backward_rule};
 
 /* ---- pad: list = first, last of the last dim, first, last of the one before, ... ---- */
 enum { CONSTANT, REFLECT, REPLICATE };
@@ -209,15 +235,21 @@ static int pad_shape(lt_args *c) {
   const lt_attr *a = c->attr;
   int64_t shape[LT_MAX_DIMS], mode = a->i[0];
   if (a->n_list % 2 || a->n_list > 2 * x->ndim)
-    return lt_fail(LT_ERR_ARGUMENT, "pad: %d numbers for %s; give two (before, after) for each dim from the last one on", a->n_list, lt_shape_text(x));
+    return lt_fail(LT_ERR_ARGUMENT,
+                   "pad: %d numbers for %s; give two (before, after) for each dim from the last one on", a->n_list,
+                   lt_shape_text(x));
   for (int d = 0; d < x->ndim; d++) {
     int64_t before = width_of(a, x->ndim, d, 0), after = width_of(a, x->ndim, d, 1), size = x->shape[d];
     shape[d] = size + before + after;
     if (shape[d] < 0 || before < -size || after < -size)
-      return lt_fail(LT_ERR_SHAPE, "pad: %lld and %lld crop more than the %lld positions of dim %d", (long long)before, (long long)after, (long long)size, d + 1);
-    if ((mode == REFLECT && (before >= size || after >= size) && (before > 0 || after > 0)) || (mode == REPLICATE && size == 0 && shape[d] > 0))
-      return lt_fail(LT_ERR_SHAPE, "pad: %lld and %lld around the %lld positions of dim %d; %s", (long long)before, (long long)after, (long long)size, d + 1,
-                     mode == REFLECT ? "'reflect' can add one less than the size on each side" : "'replicate' needs at least one position");
+      return lt_fail(LT_ERR_SHAPE, "pad: %lld and %lld crop more than the %lld positions of dim %d", (long long)before,
+                     (long long)after, (long long)size, d + 1);
+    if ((mode == REFLECT && (before >= size || after >= size) && (before > 0 || after > 0)) ||
+        (mode == REPLICATE && size == 0 && shape[d] > 0))
+      return lt_fail(LT_ERR_SHAPE, "pad: %lld and %lld around the %lld positions of dim %d; %s", (long long)before,
+                     (long long)after, (long long)size, d + 1,
+                     mode == REFLECT ? "'reflect' can add one less than the size on each side"
+                                     : "'replicate' needs at least one position");
   }
   return lt_out(c, 0, x->dtype, x->ndim, shape);
 }
@@ -227,8 +259,10 @@ static void pad_maps(const lt_args *c, maps *m) {
     int64_t before = width_of(c->attr, ndim, d, 0), size = m->whole->shape[d];
     for (int64_t j = 0; j < m->picked->shape[d]; j++) {
       int64_t from = j - before;
-      if (from < 0) from = c->attr->i[0] == REFLECT ? -from : c->attr->i[0] == REPLICATE ? 0 : -1;
-      else if (from >= size) from = c->attr->i[0] == REFLECT ? 2 * size - 2 - from : c->attr->i[0] == REPLICATE ? size - 1 : -1;
+      if (from < 0)
+        from = c->attr->i[0] == REFLECT ? -from : c->attr->i[0] == REPLICATE ? 0 : -1;
+      else if (from >= size)
+        from = c->attr->i[0] == REFLECT ? 2 * size - 2 - from : c->attr->i[0] == REPLICATE ? size - 1 : -1;
       m->map[d][j] = from;
     }
   }
@@ -245,19 +279,29 @@ static void pad_rule(lt_back *b) {
   for (int k = 0; k < a.n_list; k++) a.list[k] = -a.list[k];
   LT_GRAD_ATTR(b, 0, pad, &a, b->grad[0]);
 }
-const lt_op lt_op_pad = {.name = "pad", .signature = "pad(x, pad: ints, mode: constant|reflect|replicate = constant, value: number = 0)",
-                         .doc = "x with positions put around it: before and after the last dim, then the one before it, and so on. They "
-                                "are the value, a mirror image without the edge (reflect), or the edge (replicate). Negative widths crop.",
-                         .shape = pad_shape, .cpu = pad_cpu, .backward = pad_rule};
+const lt_op lt_op_pad = {
+    .name = "pad",
+    .signature = "pad(x, pad: ints, mode: constant|reflect|replicate = constant, value: number = 0)",
+    .doc = "x with positions put around it: before and after the last dim, then the one before it, and so on. They "
+           "are the value, a mirror image without the edge (reflect), or the edge (replicate). Negative widths crop.",
+    .shape = pad_shape,
+    .cpu = pad_cpu,
+    .backward = pad_rule};
 
 static int pad_backward_shape(lt_args *c) {
   const lt_tensor *grad = c->in[0];
   int64_t shape[LT_MAX_DIMS];
-  for (int d = 0; d < grad->ndim; d++) shape[d] = grad->shape[d] - width_of(c->attr, grad->ndim, d, 0) - width_of(c->attr, grad->ndim, d, 1);
+  for (int d = 0; d < grad->ndim; d++)
+    shape[d] = grad->shape[d] - width_of(c->attr, grad->ndim, d, 0) - width_of(c->attr, grad->ndim, d, 1);
   return lt_out(c, 0, grad->dtype, grad->ndim, shape);
 }
 static int pad_backward_cpu(lt_args *c) { return unpicked(c, pad_maps); }
 static void pad_backward_rule(lt_back *b) { LT_GRAD_ATTR(b, 0, pad, b->attr, b->grad[0]); }
-const lt_op lt_op_pad_backward = {.name = "pad_backward", .signature = "pad_backward(grad, pad: ints, mode: constant|reflect|replicate = constant)",
-                                  .doc = "Adds up what pad() copied from one place.", .flags = LT_OP_HIDDEN, .shape = pad_backward_shape,
-                                  .cpu = pad_backward_cpu, .backward = pad_backward_rule};
+const lt_op lt_op_pad_backward = {.name = "pad_backward",
+                                  .signature =
+                                      "pad_backward(grad, pad: ints, mode: constant|reflect|replicate = constant)",
+                                  .doc = "Adds up what pad() copied from one place.",
+                                  .flags = LT_OP_HIDDEN,
+                                  .shape = pad_backward_shape,
+                                  .cpu = pad_backward_cpu,
+                                  .backward = pad_backward_rule};

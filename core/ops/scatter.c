@@ -1,12 +1,13 @@
 /* gather, scatter, scatter_add: reading and writing at ids along one dim. The tensor that ids point into may be larger
  * in the other dims and may have any strides; ids and what goes with them are walked as [outer, length, inner]. Lines
- * (outer x inner) touch disjoint elements, so threads share them and each line keeps its order: sums have fixed bits. */
+ * (outer x inner) touch disjoint elements, so threads share them and each line keeps its order: sums have fixed bits.
+ */
 #include "stage.h"
 
 typedef struct walk {
-  lt_split s;                 /* of ids */
-  int64_t dim, step;          /* stride of the big tensor along dim */
-  int64_t *inner;             /* [s.inner] element offsets in the big tensor */
+  lt_split s;        /* of ids */
+  int64_t dim, step; /* stride of the big tensor along dim */
+  int64_t *inner;    /* [s.inner] element offsets in the big tensor */
   const lt_tensor *big, *ids;
 } walk;
 enum { BLOCK = 512 };
@@ -37,28 +38,31 @@ static int64_t outer_offset(const walk *w, int64_t o) {
 }
 
 /* BODY runs for each element: `at` its flat position in ids, `place` its element offset in the big tensor. */
+/* clang-format off: it would join the pragma and its loop */
 #define WALK(w, ID, BODY)                                                                                              \
   {                                                                                                                    \
     const walk *const w_ = (w);                                                                                        \
     const ID *ids_ = lt_ptr(w_->ids);                                                                                  \
     const int64_t outer_ = w_->s.outer, length_ = w_->s.length, inner_ = w_->s.inner, step_ = w_->step;                \
     const int64_t blocks_ = (inner_ + BLOCK - 1) / BLOCK;                                                              \
-    _Pragma("omp parallel for collapse(2) schedule(static) num_threads(lt_threads_for(w_->ids->n))")                   \
-    for (int64_t o = 0; o < outer_; o++)                                                                               \
-      for (int64_t b = 0; b < blocks_; b++) {                                                                          \
-        const int64_t base_ = outer_offset(w_, o), first_ = b * BLOCK;                                                 \
-        const int64_t last_ = first_ + BLOCK < inner_ ? first_ + BLOCK : inner_;                                       \
-        for (int64_t k = 0; k < length_; k++)                                                                          \
-          for (int64_t i = first_; i < last_; i++) {                                                                   \
-            const int64_t at = (o * length_ + k) * inner_ + i;                                                         \
-            const int64_t place = base_ + (int64_t)ids_[at] * step_ + w_->inner[i];                                    \
-            BODY                                                                                                       \
-          }                                                                                                            \
-      }                                                                                                                \
+    _Pragma("omp parallel for collapse(2) schedule(static) num_threads(lt_threads_for(w_->ids->n))") for (             \
+        int64_t o = 0; o < outer_; o++) for (int64_t b = 0; b < blocks_; b++) {                                        \
+      const int64_t base_ = outer_offset(w_, o), first_ = b * BLOCK;                                                   \
+      const int64_t last_ = first_ + BLOCK < inner_ ? first_ + BLOCK : inner_;                                         \
+      for (int64_t k = 0; k < length_; k++)                                                                            \
+        for (int64_t i = first_; i < last_; i++) {                                                                     \
+          const int64_t at = (o * length_ + k) * inner_ + i;                                                           \
+          const int64_t place = base_ + (int64_t)ids_[at] * step_ + w_->inner[i];                                      \
+          BODY                                                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
   }
 #define WALK_BOTH(w, BODY)                                                                                             \
-  if ((w)->ids->dtype == LT_INT64) WALK(w, int64_t, BODY)                                                              \
-  else WALK(w, int32_t, BODY)
+  if ((w)->ids->dtype == LT_INT64)                                                                                     \
+    WALK(w, int64_t, BODY)                                                                                             \
+  else                                                                                                                 \
+    WALK(w, int32_t, BODY)
+/* clang-format on */
 
 /* ids (input 1) against input 0: as many dims, no longer than it but along dim. */
 static int check_ids_shape(const lt_args *c, int64_t dim) {
@@ -68,8 +72,10 @@ static int check_ids_shape(const lt_args *c, int64_t dim) {
   bool fits = ids->ndim == x->ndim;
   for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || ids->shape[d] <= x->shape[d];
   if (fits) return LT_OK;
-  return lt_fail(LT_ERR_SHAPE, "%s: ids are %s and the tensor %s; both need the same number of dims, and ids may be longer only along dim %lld",
-                 c->op->name, lt_shape_text(ids), lt_shape_text(x), (long long)dim + 1);
+  return lt_fail(
+      LT_ERR_SHAPE,
+      "%s: ids are %s and the tensor %s; both need the same number of dims, and ids may be longer only along dim %lld",
+      c->op->name, lt_shape_text(ids), lt_shape_text(x), (long long)dim + 1);
 }
 
 static int check_range(const lt_args *c, const lt_tensor *ids, int64_t dim) {
@@ -91,7 +97,8 @@ static int gather_cpu(lt_args *c) {
   if (status >= 0) {
     status = lt_stage(c, 0, &out);
     if (status >= 0) {
-      LT_BY_SIZE(lt_dtype_size(x->dtype), const T *from = lt_ptr(x); T *to = lt_ptr(out); WALK_BOTH(&w, to[at] = from[place];))
+      LT_BY_SIZE(lt_dtype_size(x->dtype), const T *from = lt_ptr(x); T *to = lt_ptr(out);
+                 WALK_BOTH(&w, to[at] = from[place];))
       status = lt_unstage(c, 0, out, status);
     }
     walk_end(&w);
@@ -102,22 +109,31 @@ static int gather_cpu(lt_args *c) {
 static void gather_rule(lt_back *b) {
   lt_attr zeros = {.n_list = b->edge[0].ndim, .i = {b->edge[0].dtype}};
   memcpy(zeros.list, b->edge[0].shape, sizeof b->edge[0].shape);
-  if (lt_wants(b, 0)) LT_GRAD_ATTR(b, 0, scatter_add, b->attr, lt_do(b, LT_OP_zeros, &zeros, 0, NULL), b->in[1], b->grad[0]);
+  if (lt_wants(b, 0))
+    LT_GRAD_ATTR(b, 0, scatter_add, b->attr, lt_do(b, LT_OP_zeros, &zeros, 0, NULL), b->in[1], b->grad[0]);
 }
-const lt_op lt_op_gather = {.name = "gather", .signature = "gather(x, dim: dim, ids)",
-                            .doc = "Of each line along dim the elements that ids (0-based, int32 or int64) name: in two dims and dim = 2, "
-                                   "y[i][j] = x[i][ids[i][j]]. The result has the shape of ids.",
-                            .shape = gather_shape, .cpu = gather_cpu, .backward = gather_rule, .keep = LT_IN(1)};
+const lt_op lt_op_gather = {
+    .name = "gather",
+    .signature = "gather(x, dim: dim, ids)",
+    .doc = "Of each line along dim the elements that ids (0-based, int32 or int64) name: in two dims and dim = 2, "
+           "y[i][j] = x[i][ids[i][j]]. The result has the shape of ids.",
+    .shape = gather_shape,
+    .cpu = gather_cpu,
+    .backward = gather_rule,
+    .keep = LT_IN(1)};
 
 /* ---- scatter_add and scatter: x, changed at ids ---- */
 static int scatter_shape(lt_args *c) {
   LT_TRY(check_ids_shape(c, c->attr->i[0]));
   if (!lt_same_shape(c->in[1], c->in[2]))
-    return lt_fail(LT_ERR_SHAPE, "%s: ids are %s and source %s; they must agree", c->op->name, lt_shape_text(c->in[1]), lt_shape_text(c->in[2]));
+    return lt_fail(LT_ERR_SHAPE, "%s: ids are %s and source %s; they must agree", c->op->name, lt_shape_text(c->in[1]),
+                   lt_shape_text(c->in[2]));
   return lt_out_like(c, 0, c->in[0]);
 }
 static int scatter_add_shape(lt_args *c) {
-  if (c->in[0]->dtype == LT_BOOL) return lt_fail(LT_ERR_DTYPE, "scatter_add: the tensor is bool and cannot be added to; convert with x:to(\"int64\")");
+  if (c->in[0]->dtype == LT_BOOL)
+    return lt_fail(LT_ERR_DTYPE,
+                   "scatter_add: the tensor is bool and cannot be added to; convert with x:to(\"int64\")");
   return scatter_shape(c);
 }
 
@@ -132,12 +148,14 @@ static void add_walk(walk *w, lt_tensor *out, const lt_tensor *source) {
   case LT_INT32: ADD(int32_t)
   case LT_UINT8: ADD(uint8_t)
   default:
-    WALK_BOTH(w, lt_store_double(to, out->dtype, place, lt_load_double(to, out->dtype, place) + lt_load_double(from, out->dtype, at));)
+    WALK_BOTH(w, lt_store_double(to, out->dtype, place,
+                                 lt_load_double(to, out->dtype, place) + lt_load_double(from, out->dtype, at));)
   }
 #undef ADD
 }
 static void put_walk(walk *w, lt_tensor *out, const lt_tensor *source) {
-  LT_BY_SIZE(lt_dtype_size(out->dtype), T *to = lt_ptr(out); const T *from = lt_ptr(source); WALK_BOTH(w, to[place] = from[at];))
+  LT_BY_SIZE(lt_dtype_size(out->dtype), T *to = lt_ptr(out); const T *from = lt_ptr(source);
+             WALK_BOTH(w, to[place] = from[at];))
 }
 
 static int scatter_with(lt_args *c, void (*write)(walk *, lt_tensor *, const lt_tensor *)) {
@@ -171,14 +189,19 @@ static void scatter_add_rule(lt_back *b) {
   lt_give(b, 0, b->grad[0]);
   if (lt_wants(b, 2)) LT_GRAD_ATTR(b, 2, gather, b->attr, b->grad[0], b->in[1]);
 }
-const lt_op lt_op_scatter_add = {.name = "scatter_add", .signature = "scatter_add(x, dim: dim, ids, source)",
-                                 .doc = "x with source added at ids (0-based) along dim: in two dims and dim = 2, x[i][ids[i][j]] += "
-                                        "source[i][j]. Ids may repeat and are added in order.",
-                                 .flags = LT_OP_INPLACE, .shape = scatter_add_shape, .cpu = scatter_add_cpu, .backward = scatter_add_rule,
-                                 .keep = LT_IN(1)};
+const lt_op lt_op_scatter_add = {
+    .name = "scatter_add",
+    .signature = "scatter_add(x, dim: dim, ids, source)",
+    .doc = "x with source added at ids (0-based) along dim: in two dims and dim = 2, x[i][ids[i][j]] += "
+           "source[i][j]. Ids may repeat and are added in order.",
+    .flags = LT_OP_INPLACE,
+    .shape = scatter_add_shape,
+    .cpu = scatter_add_cpu,
+    .backward = scatter_add_rule,
+    .keep = LT_IN(1)};
 
-/* Where an id repeats the last write stays, and only that element of source gets a gradient: numbers of the elements are
- * scattered in the same way, and who finds its own number back was the last. */
+/* Where an id repeats the last write stays, and only that element of source gets a gradient: numbers of the elements
+ * are scattered in the same way, and who finds its own number back was the last. */
 static void scatter_rule(lt_back *b) {
   const lt_edge *x = &b->edge[0], *s = &b->edge[2];
   lt_attr dim = {.i = {b->attr->i[0]}};
@@ -200,8 +223,13 @@ static void scatter_rule(lt_back *b) {
   lt_tensor *g = LT_DO_ATTR(b, gather, &dim, b->grad[0], b->in[1]);
   LT_GRAD(b, 2, where, stayed, g, lt_number(b, 0, b->grad[0]->dtype));
 }
-const lt_op lt_op_scatter = {.name = "scatter", .signature = "scatter(x, dim: dim, ids, source)",
-                             .doc = "x with the elements at ids (0-based) along dim replaced by those of source: in two dims and dim = 2, "
-                                    "x[i][ids[i][j]] = source[i][j]. Where an id repeats the last one stays.",
-                             .flags = LT_OP_INPLACE, .shape = scatter_shape, .cpu = scatter_cpu, .backward = scatter_rule,
-                             .keep = LT_IN(1)};
+const lt_op lt_op_scatter = {
+    .name = "scatter",
+    .signature = "scatter(x, dim: dim, ids, source)",
+    .doc = "x with the elements at ids (0-based) along dim replaced by those of source: in two dims and dim = 2, "
+           "x[i][ids[i][j]] = source[i][j]. Where an id repeats the last one stays.",
+    .flags = LT_OP_INPLACE,
+    .shape = scatter_shape,
+    .cpu = scatter_cpu,
+    .backward = scatter_rule,
+    .keep = LT_IN(1)};

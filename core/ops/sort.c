@@ -13,12 +13,16 @@ static int scratch(int64_t lines, int64_t each, int *threads, lt_ranked **out) {
   *out = lt_alloc(*threads * (each > 0 ? each : 1) * (int64_t)sizeof **out);
   return *out ? LT_OK : LT_ERR_MEMORY;
 }
-static void scratch_free(lt_ranked *s, int threads, int64_t each) { lt_free(s, threads * (each > 0 ? each : 1) * (int64_t)sizeof *s); }
+static void scratch_free(lt_ranked *s, int threads, int64_t each) {
+  lt_free(s, threads * (each > 0 ? each : 1) * (int64_t)sizeof *s);
+}
 
 /* Values and positions of the first k ranked elements into a line of the outputs. */
-static void put_line(const lt_ranked *v, int64_t k, const void *x, int64_t x_stride, int64_t size, void *values, int64_t *ids, int64_t stride) {
+static void put_line(const lt_ranked *v, int64_t k, const void *x, int64_t x_stride, int64_t size, void *values,
+                     int64_t *ids, int64_t stride) {
   for (int64_t i = 0; i < k; i++) ids[i * stride] = v[i].at;
-  LT_BY_SIZE(size, for (int64_t i = 0; i < k; i++) ((T *)values)[i * stride] = ((const T *)x)[v[i].at * x_stride];)
+  LT_BY_SIZE(size, const T *from = x; T *to = values;
+             for (int64_t i = 0; i < k; i++) to[i * stride] = from[v[i].at * x_stride];)
 }
 
 /* Keeps the first k of the ranked elements, in rising `at`: a heap of the k smallest finds the border. */
@@ -28,7 +32,8 @@ static void keep_first(lt_ranked *v, lt_ranked *heap, int64_t n, int64_t k) {
     lt_ranked x = v[i];
     int64_t hole;
     if (i < k) { /* up */
-      for (hole = i; hole > 0 && AFTER(x, heap[(hole - 1) / 2]); hole = (hole - 1) / 2) heap[hole] = heap[(hole - 1) / 2];
+      for (hole = i; hole > 0 && AFTER(x, heap[(hole - 1) / 2]); hole = (hole - 1) / 2)
+        heap[hole] = heap[(hole - 1) / 2];
     } else if (x.key < heap[0].key) { /* down, in place of the last of the kept */
       hole = 0;
       for (int64_t child; (child = 2 * hole + 1) < k; hole = child) {
@@ -36,7 +41,8 @@ static void keep_first(lt_ranked *v, lt_ranked *heap, int64_t n, int64_t k) {
         if (!AFTER(heap[child], x)) break;
         heap[hole] = heap[child];
       }
-    } else continue;
+    } else
+      continue;
     heap[hole] = x;
   }
   lt_ranked border = heap[0];
@@ -102,10 +108,16 @@ static int sort_cpu(lt_args *c) {
   return sort_lines(c, dim, c->in[0]->shape[dim], c->attr->i[1]);
 }
 static void sort_rule(lt_back *b) { to_places(b, b->attr->i[0]); }
-const lt_op lt_op_sort = {.name = "sort", .signature = "sort(x, dim: dim = -1, descending: bool = false)", .n_out = 2,
-                          .doc = "Values in order along one dim, and the positions (0-based, int64) they had. Equal values keep their "
-                                 "order; NaN counts as the largest.",
-                          .shape = sort_shape, .cpu = sort_cpu, .backward = sort_rule, .keep = LT_OUT(1)};
+const lt_op lt_op_sort = {
+    .name = "sort",
+    .signature = "sort(x, dim: dim = -1, descending: bool = false)",
+    .n_out = 2,
+    .doc = "Values in order along one dim, and the positions (0-based, int64) they had. Equal values keep their "
+           "order; NaN counts as the largest.",
+    .shape = sort_shape,
+    .cpu = sort_cpu,
+    .backward = sort_rule,
+    .keep = LT_OUT(1)};
 
 /* ---- topk ---- */
 static int topk_shape(lt_args *c) {
@@ -113,8 +125,9 @@ static int topk_shape(lt_args *c) {
   int64_t k = c->attr->i[0], dim = c->attr->i[1], shape[LT_MAX_DIMS];
   LT_TRY(lt_check_dim(c, x, dim));
   if (k < 0 || k > x->shape[dim])
-    return lt_fail(LT_ERR_RANGE, "topk: k is %lld and dim %lld of %s has %lld elements; k must be 0 to %lld", (long long)k, (long long)dim + 1,
-                   lt_shape_text(x), (long long)x->shape[dim], (long long)x->shape[dim]);
+    return lt_fail(LT_ERR_RANGE, "topk: k is %lld and dim %lld of %s has %lld elements; k must be 0 to %lld",
+                   (long long)k, (long long)dim + 1, lt_shape_text(x), (long long)x->shape[dim],
+                   (long long)x->shape[dim]);
   memcpy(shape, x->shape, sizeof shape);
   shape[dim] = k;
   LT_TRY(lt_out(c, 0, x->dtype, x->ndim, shape));
@@ -122,10 +135,16 @@ static int topk_shape(lt_args *c) {
 }
 static int topk_cpu(lt_args *c) { return sort_lines(c, c->attr->i[1], c->attr->i[0], c->attr->i[2]); }
 static void topk_rule(lt_back *b) { to_places(b, b->attr->i[1]); }
-const lt_op lt_op_topk = {.name = "topk", .signature = "topk(x, k: int, dim: dim = -1, largest: bool = true)", .n_out = 2,
-                          .doc = "The k largest (or smallest) values along one dim, best first, and their positions (0-based, int64). Of "
-                                 "equal values the first wins; NaN counts as the largest.",
-                          .shape = topk_shape, .cpu = topk_cpu, .backward = topk_rule, .keep = LT_OUT(1)};
+const lt_op lt_op_topk = {
+    .name = "topk",
+    .signature = "topk(x, k: int, dim: dim = -1, largest: bool = true)",
+    .n_out = 2,
+    .doc = "The k largest (or smallest) values along one dim, best first, and their positions (0-based, int64). Of "
+           "equal values the first wins; NaN counts as the largest.",
+    .shape = topk_shape,
+    .cpu = topk_cpu,
+    .backward = topk_rule,
+    .keep = LT_OUT(1)};
 
 /* ---- unique ---- */
 static int unique_shape(lt_args *c) {
@@ -148,7 +167,8 @@ static int write_unique(lt_args *c, const lt_tensor *x, const lt_ranked *v) {
   int64_t *counts = lt_ptr(c->out[2]);
   memset(counts, 0, (size_t)u * sizeof *counts);
   for (int64_t i = 0, k = -1; i < n; i++) {
-    if (i == 0 || v[i].key != v[i - 1].key) memcpy(values + ++k * size, (const char *)lt_ptr(x) + v[i].at * size, (size_t)size);
+    if (i == 0 || v[i].key != v[i - 1].key)
+      memcpy(values + ++k * size, (const char *)lt_ptr(x) + v[i].at * size, (size_t)size);
     counts[k]++;
   }
   return LT_OK;
@@ -168,18 +188,26 @@ static int unique_cpu(lt_args *c) {
   lt_tensor_release(x);
   return status;
 }
-const lt_op lt_op_unique = {.name = "unique", .signature = "unique(x)", .n_out = 3,
-                            .doc = "The distinct values of x in rising order [u]; for each element of x the position (0-based, int64) of its "
-                                   "value among them; and how often each occurs [u]. All NaN are one value.",
-                            .flags = LT_OP_NO_GRADIENT, .shape = unique_shape, .cpu = unique_cpu};
+const lt_op lt_op_unique = {
+    .name = "unique",
+    .signature = "unique(x)",
+    .n_out = 3,
+    .doc = "The distinct values of x in rising order [u]; for each element of x the position (0-based, int64) of its "
+           "value among them; and how often each occurs [u]. All NaN are one value.",
+    .flags = LT_OP_NO_GRADIENT,
+    .shape = unique_shape,
+    .cpu = unique_cpu};
 
 /* ---- searchsorted ---- */
 static int searchsorted_shape(lt_args *c) {
   const lt_tensor *edges = c->in[0], *x = c->in[1];
   bool lines = edges->ndim > 1;
   if (edges->ndim == 0) return lt_fail(LT_ERR_SHAPE, "searchsorted: sorted is a number; it must have at least one dim");
-  if (lines && (x->ndim != edges->ndim || memcmp(x->shape, edges->shape, (size_t)(x->ndim - 1) * sizeof *x->shape) != 0))
-    return lt_fail(LT_ERR_SHAPE, "searchsorted: sorted is %s and values %s; sorted must be one line, or both must agree in all dims but the last",
+  if (lines &&
+      (x->ndim != edges->ndim || memcmp(x->shape, edges->shape, (size_t)(x->ndim - 1) * sizeof *x->shape) != 0))
+    return lt_fail(LT_ERR_SHAPE,
+                   "searchsorted: sorted is %s and values %s; sorted must be one line, or both must agree in all dims "
+                   "but the last",
                    lt_shape_text(edges), lt_shape_text(x));
   return lt_out(c, 0, LT_INT64, x->ndim, x->shape);
 }
@@ -192,7 +220,8 @@ static int as_dtype(lt_tensor *t, int dtype, lt_tensor **out) {
   return status;
 }
 static int search_lines(lt_args *c, const lt_tensor *edges, const lt_tensor *x, lt_tensor *out) {
-  int64_t m = edges->shape[edges->ndim - 1], lines = edges->ndim > 1 ? edges->n / (m ? m : 1) : 1, n = lines ? x->n / lines : 0;
+  int64_t m = edges->shape[edges->ndim - 1], lines = edges->ndim > 1 ? edges->n / (m ? m : 1) : 1,
+          n = lines ? x->n / lines : 0;
   int64_t size = lt_dtype_size(x->dtype), *found = lt_ptr(out);
   bool right = c->attr->i[0];
   lt_ranked *keys;
@@ -222,7 +251,8 @@ static int search_lines(lt_args *c, const lt_tensor *edges, const lt_tensor *x, 
 }
 static int searchsorted_cpu(lt_args *c) {
   int dtype = lt_promote(c->in[0]->dtype, c->in[1]->dtype);
-  if (lt_is_float(dtype) && c->in[0]->dtype != c->in[1]->dtype) dtype = LT_FLOAT64; /* holds all but the largest int64 */
+  if (lt_is_float(dtype) && c->in[0]->dtype != c->in[1]->dtype)
+    dtype = LT_FLOAT64; /* holds all but the largest int64 */
   lt_tensor *edges, *x, *out;
   LT_TRY(as_dtype(c->in[0], dtype, &edges));
   int status = as_dtype(c->in[1], dtype, &x);
@@ -234,7 +264,11 @@ static int searchsorted_cpu(lt_args *c) {
   lt_tensor_release(edges);
   return status;
 }
-const lt_op lt_op_searchsorted = {.name = "searchsorted", .signature = "searchsorted(sorted, values: operand, right: bool = false)",
-                                  .doc = "For each value how many elements of sorted (rising, along its last dim) come before it: those less "
-                                         "than it, or, with right, those not greater. int64. sorted is one line, or has the leading dims of values.",
-                                  .flags = LT_OP_NO_GRADIENT, .shape = searchsorted_shape, .cpu = searchsorted_cpu};
+const lt_op lt_op_searchsorted = {
+    .name = "searchsorted",
+    .signature = "searchsorted(sorted, values: operand, right: bool = false)",
+    .doc = "For each value how many elements of sorted (rising, along its last dim) come before it: those less "
+           "than it, or, with right, those not greater. int64. sorted is one line, or has the leading dims of values.",
+    .flags = LT_OP_NO_GRADIENT,
+    .shape = searchsorted_shape,
+    .cpu = searchsorted_cpu};

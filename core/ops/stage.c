@@ -30,10 +30,21 @@ int lt_out_sized(lt_args *c, int k, int ndim, const int64_t *shape) {
   return lt_out(c, k, dtype, ndim, shape);
 }
 
+int lt_out_listed(lt_args *c, int dtype) {
+  const lt_attr *a = c->attr;
+  if (a->n_list > LT_MAX_DIMS)
+    return lt_fail(LT_ERR_SHAPE, "%s: %d dims asked for; a tensor has at most %d", c->op->name, a->n_list, LT_MAX_DIMS);
+  for (int d = 0; d < a->n_list; d++)
+    if (a->list[d] < 0)
+      return lt_fail(LT_ERR_SHAPE, "%s: size %lld of dim %d is negative", c->op->name, (long long)a->list[d], d + 1);
+  return lt_out(c, 0, dtype, a->n_list, a->list);
+}
 int lt_check_dim(const lt_args *c, const lt_tensor *x, int64_t dim) {
   if (dim >= 0 && dim < x->ndim) return LT_OK;
-  if (x->ndim == 0) return lt_fail(LT_ERR_RANGE, "%s: the tensor is a number and has no dims; reshape it to {1} first", c->op->name);
-  return lt_fail(LT_ERR_RANGE, "%s: dim %lld; the tensor is %s, so dims are 1 to %d", c->op->name, (long long)dim + 1, lt_shape_text(x), x->ndim);
+  if (x->ndim == 0)
+    return lt_fail(LT_ERR_RANGE, "%s: the tensor is a number and has no dims; reshape it to {1} first", c->op->name);
+  return lt_fail(LT_ERR_RANGE, "%s: dim %lld; the tensor is %s, so dims are 1 to %d", c->op->name, (long long)dim + 1,
+                 lt_shape_text(x), x->ndim);
 }
 
 /* "5", or "[2, 3]": where element i of a tensor is, counted from 1. */
@@ -70,7 +81,8 @@ int lt_check_ids(const lt_args *c, const lt_tensor *ids, int64_t limit, const ch
   vsnprintf(text, sizeof text, what, args);
   va_end(args);
   if (limit <= 0)
-    return lt_fail(LT_ERR_RANGE, "%s: id %lld at position %s; %s is empty, so no id is legal", c->op->name, (long long)id, position_text(ids, i), text);
+    return lt_fail(LT_ERR_RANGE, "%s: id %lld at position %s; %s is empty, so no id is legal", c->op->name,
+                   (long long)id, position_text(ids, i), text);
   return lt_fail(LT_ERR_RANGE, "%s: id %lld at position %s; legal ids are 0 to %lld (%s)", c->op->name, (long long)id,
                  position_text(ids, i), (long long)limit - 1, text);
 }

@@ -8,6 +8,8 @@ int lt_unstage(lt_args *c, int k, lt_tensor *staged, int status); /* returns sta
 /* In a kernel: output k, whose size depended on values, in its real size. */
 int lt_out_sized(lt_args *c, int k, int ndim, const int64_t *shape);
 
+int lt_out_listed(lt_args *c, int dtype); /* output 0 with the sizes in the attributes' list */
+
 int lt_check_dim(const lt_args *c, const lt_tensor *x, int64_t dim); /* 0-based */
 /* ids: contiguous; every one must be 0 .. limit - 1. `what` ends the message: "dim 2 of [3, 4]". */
 int lt_check_ids(const lt_args *c, const lt_tensor *ids, int64_t limit, const char *what, ...)
@@ -17,7 +19,9 @@ static inline int64_t lt_id_at(const void *ids, int dtype, int64_t i) {
 }
 
 /* Sizes around one dim: x is [outer, length, inner]. */
-typedef struct lt_split { int64_t outer, length, inner; } lt_split;
+typedef struct lt_split {
+  int64_t outer, length, inner;
+} lt_split;
 lt_split lt_split_at(const lt_tensor *x, int64_t dim);
 
 /* Runs the statements with T an unsigned integer of the element size: data that is only moved has no type. */
