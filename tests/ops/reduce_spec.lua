@@ -92,7 +92,9 @@ describe("reductions", function()
   it("over several dims or all equal one after the other", function()
     local x, list = wave(60, { 3, 4, 5 })
     for _, name in ipairs { "sum", "amax", "amin", "count_nonzero", "prod" } do
-      if name ~= "count_nonzero" then assert.close(reduce(name, x, { 1, 3 }), reduce(name, reduce(name, x, 3), 1), 1e-12) end
+      if name ~= "count_nonzero" then -- a count of counts is another thing
+        assert.close(reduce(name, x, { 1, 3 }), reduce(name, reduce(name, x, 3), 1), 1e-12)
+      end
       assert.close(reduce(name, x):item(), FOLDS[name](list), 1e-12)
       assert.close(reduce(name, x, { 1, 2, 3 }):item(), FOLDS[name](list), 1e-12)
     end
@@ -265,7 +267,7 @@ describe("max, min, argmax, argmin", function()
     assert.equal(4, x:argmax():item())
     assert.equal(0, x:argmin():item())
     assert.same({ 1, 1, 1, 1 }, x:argmax(1):totable())
-    assert.same({ 2, 1 }, x:argmax({ dim = 2, keepdim = true }):reshape(2, 1):add(lt.tensor({ { 1 }, { 1 } }, "int64")):reshape(-1):totable())
+    assert.same({ { 1 }, { 0 } }, x:argmax({ dim = 2, keepdim = true }):totable())
   end)
 
   it("let NaN win, the first one", function()
@@ -343,7 +345,8 @@ describe("cumsum and cumprod", function()
   it("refuse a second derivative of cumprod", function()
     local x = f64({ 2, 3 }):requires_grad_()
     local g = lt.grad(x:cumprod(1):sum(), { x }, { create_graph = true })
-    fails("cumprod_backward: the second derivative has no rule; take the gradient without create_graph", function() g:sum():backward() end)
+    fails("cumprod_backward: the second derivative has no rule; take the gradient without create_graph",
+      function() g:sum():backward() end)
   end)
 end)
 
@@ -355,20 +358,25 @@ describe("errors of reductions", function()
     fails("var: dim 1 is given twice", lt.var, x, { 1, -2 })
     fails("max: 2 dims given; it goes along one dim: use amax for several or all", lt.max, x, { 1, 2 })
     fails("min: 0 dims given; it goes along one dim: use amin for several or all", lt.min, x, {})
-    fails("argmax: 2 dims given; positions are counted along one dim, or along all elements when it is nil", lt.argmax, x, { 1, 2 })
+    fails("argmax: 2 dims given; positions are counted along one dim, or along all elements when it is nil",
+      lt.argmax, x, { 1, 2 })
   end)
   it("name what cannot be chosen from", function()
     local none = lt.zeros { 2, 0 }
-    fails("amax: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty", lt.amax, none)
-    fails("argmin: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty", lt.argmin, none, 2)
-    fails("max: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty", lt.max, none, 2)
+    fails("amax: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty",
+      lt.amax, none)
+    fails("argmin: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty",
+      lt.argmin, none, 2)
+    fails("max: the tensor is [2, 0], and among no elements there is none to choose; check that it is not empty",
+      lt.max, none, 2)
   end)
   it("name values and dtypes", function()
     fails("norm: p is -1; it must be 0 or more, or math.huge", lt.norm, x, -1)
     fails("var: correction is -1; it must be 0 or more", lt.var, x, { correction = -1 })
     fails('var: input 1 is int64; it must be a floating type: convert with x:to("float32")', lt.var, x:to "int64")
     fails('norm: input 1 is bool; it must be a floating type: convert with x:to("float32")', lt.norm, x:to "bool")
-    fails('logsumexp: input 1 is int32; it must be a floating type: convert with x:to("float32")', lt.logsumexp, x:to "int32")
+    fails('logsumexp: input 1 is int32; it must be a floating type: convert with x:to("float32")', lt.logsumexp,
+      x:to "int32")
   end)
 end)
 

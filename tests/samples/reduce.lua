@@ -23,7 +23,8 @@ for _, name in ipairs { "sum", "mean", "logsumexp", "amax", "amin" } do
   samples[name] = function(lt) return usual(lt, { 1 }) end
 end
 function samples.sum_to(lt)
-  return { { args = { t(lt, A), { 4 } }, grad = { 1 } }, { args = { t(lt, A), { 1, 3, 1 } }, grad = { 1 } }, { args = { t(lt, A), { 2, 3, 4 } }, grad = { 1 } } }
+  return { { args = { t(lt, A), { 4 } }, grad = { 1 } }, { args = { t(lt, A), { 1, 3, 1 } }, grad = { 1 } },
+    { args = { t(lt, A), { 2, 3, 4 } }, grad = { 1 } } }
 end
 for _, name in ipairs { "var", "std" } do
   samples[name] = function(lt)
@@ -64,10 +65,12 @@ for _, name in ipairs { "argmax", "argmin" } do
   end
 end
 for _, name in ipairs { "any", "all", "count_nonzero" } do
-  samples[name] = function(lt) return { { args = { t(lt, ZEROS) } }, { args = { t(lt, ZEROS), 1 } }, { args = { t(lt, ZEROS), 2, true } } } end
+  samples[name] = function(lt) return { { args = { t(lt, ZEROS) } }, { args = { t(lt, ZEROS), 1 } },
+    { args = { t(lt, ZEROS), 2, true } } } end
 end
 function samples.cumsum(lt)
-  return { { args = { t(lt, A), 2 }, grad = { 1 } }, { args = { t(lt, A), -1, true }, grad = { 1 } }, { args = { t(lt, A):transpose(1, 3), 1 }, grad = { 1 } } }
+  return { { args = { t(lt, A), 2 }, grad = { 1 } }, { args = { t(lt, A), -1, true }, grad = { 1 } },
+    { args = { t(lt, A):transpose(1, 3), 1 }, grad = { 1 } } }
 end
 function samples.cumprod(lt)
   return {
