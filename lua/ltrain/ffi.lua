@@ -39,6 +39,10 @@ function M.raise(message)
   error(path and path .. ": " .. message or message, user_level())
 end
 
+---The same, with the message made from a format.
+---@param format string
+function M.fail(format, ...) M.raise(format:format(...)) end
+
 ---"file.lua:31" of the user's line that is running, for later messages.
 ---@return string
 function M.user_line()
