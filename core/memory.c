@@ -73,6 +73,12 @@ static int fail_memory(int64_t bytes) {
                  (fits > 0 ? fits : 0) / 1048576.0);
 }
 
+/* not aligned_alloc: its sizes must be multiples of the alignment */
+static void *from_system(int64_t size) {
+  void *p;
+  return posix_memalign(&p, size >= HUGE_PAGE ? (size_t)HUGE_PAGE : 64, (size_t)size) == 0 ? p : NULL;
+}
+
 void *lt_alloc(int64_t bytes) {
   if (bytes < 1) bytes = 1;
   if (bytes > (int64_t)1 << 46) {
@@ -93,10 +99,10 @@ void *lt_alloc(int64_t bytes) {
     if (!limit) limit = machine_limit();
     if (live + foreign + cached + size > limit) trim_locked();
     if (live + foreign + size <= limit) {
-      b = aligned_alloc(size >= HUGE_PAGE ? (size_t)HUGE_PAGE : 64, (size_t)size);
+      b = from_system(size);
       if (!b && cached) {
         trim_locked();
-        b = aligned_alloc(size >= HUGE_PAGE ? (size_t)HUGE_PAGE : 64, (size_t)size);
+        b = from_system(size);
       }
     }
     if (!b) {

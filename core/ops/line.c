@@ -56,7 +56,8 @@ static void run_lines(const walk *w, int64_t first, int64_t last, char *scratch)
     for (int k = 0; k <= w->n_in; k++) {
       const side *s = &w->side[k];
       if (!s->t) continue;
-      char *data = (char *)lt_ptr(s->t) + offset[k] * s->size, *stage = scratch + s->staged * line_bytes;
+      char *data = (char *)lt_ptr(s->t) + offset[k] * s->size,
+           *stage = s->staged >= 0 ? scratch + s->staged * line_bytes : NULL;
       if (s->staged >= 0 && k) lt_load_line(stage, w->kind, data, s->t->dtype, s->stride, w->n);
       if (k)
         in[k - 1] = s->staged >= 0 ? stage : data;
