@@ -318,7 +318,8 @@ describe("lazy step of a table", function()
     fails("sgd: rows [1] and values [1, 3] float32 do not fit a table of shape [10, 2] float32",
       run({ 3 }, { { 1, 2, 3 } }))
     fails("sgd: weight decay over the whole table touches every row and a lazy update does not; " ..
-      "let only the rows of the batch decay, or use the exact update", run({ 3 }, { { 1, 2 } }, options(SGD, { weight_decay = 0.1 })))
+      "let only the rows of the batch decay, or use the exact update",
+      run({ 3 }, { { 1, 2 } }, options(SGD, { weight_decay = 0.1 })))
     fails("sgd: the table is [4]; a table is [rows, width]", function()
       check(C.lt_step_lazy(o, lt.zeros { 4 }, pointers {}, lt.tensor({ 1 }, "int64"), lt.zeros { 1, 4 }))
     end)
