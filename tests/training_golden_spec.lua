@@ -1,6 +1,6 @@
 -- Training runs against PyTorch's recorded ones (golden/training, described in golden/README.md): DeepFM with exact and
--- lazy table updates, a classifier with every optimizer; free runs in float64, losses and gradients at PyTorch's weights
--- in float32, and how far a free float32 run may drift.
+-- lazy table updates, a classifier with every optimizer; free runs in float64, losses and gradients in float32 at the
+-- recorded weights, and how far a free float32 run may drift.
 local ffi = require "ffi"
 local lt = require "ltrain"
 local json = require "ltrain.json"
@@ -119,9 +119,7 @@ end
 -- A table's gradient has only the rows of the batch.
 local function dense_grad(p)
   local grad = p.tensor.grad
-  if ffi.istype("lt_handle", grad) then return grad end
-  local zeros = lt.zeros(p.tensor.shape, p.tensor.dtype)
-  return lt.index_add(zeros, grad.rows, grad.values)
+  return ffi.istype("lt_handle", grad) and grad or grad:to_dense()
 end
 
 local function compare_snapshots(model, state, loss_of, weights_of)
