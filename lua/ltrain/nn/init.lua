@@ -2,7 +2,7 @@
 local Module = require "ltrain.nn.module"
 
 local FILES = {
-  Sequential = "container", Linear = "linear", Dropout = "dropout", MLP = "mlp", Embedding = "embedding",
+  Sequential = "container", Linear = "linear", Dropout = "dropout", MLP = "mlp", Embedding = "embedding:Embedding",
   EmbeddingBag = "embedding:EmbeddingBag", FieldEmbedding = "field_embedding", LayerNorm = "norm:LayerNorm",
   BatchNorm1d = "norm:BatchNorm1d", init = "initializer",
 }
