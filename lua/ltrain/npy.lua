@@ -2,7 +2,7 @@
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local op = require "ltrain.op"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, fail = bridge.C, bridge.check, bridge.fail
 
 local M = {}
 
@@ -10,7 +10,7 @@ local M = {}
 ---@param path string
 ---@return userdata tensor
 function M.load(path)
-  if type(path) ~= "string" then raise(("load_npy: the path is a %s; give a file name"):format(type(path))) end
+  if type(path) ~= "string" then fail("load_npy: the path is a %s; give a file name", type(path)) end
   local out = ffi.new "lt_npy *[1]"
   check(C.lt_npy_open(path, out))
   local file = ffi.gc(out[0], C.lt_npy_close)
@@ -27,8 +27,8 @@ end
 ---@param path string
 ---@param tensor userdata
 function M.save(path, tensor)
-  if type(path) ~= "string" then raise(("save_npy: the path is a %s; give a file name"):format(type(path))) end
-  if not ffi.istype(bridge.handle, tensor) then raise(("save_npy: got a %s; only tensors can be saved"):format(type(tensor))) end
+  if type(path) ~= "string" then fail("save_npy: the path is a %s; give a file name", type(path)) end
+  if not ffi.istype(bridge.handle, tensor) then fail("save_npy: got a %s; only tensors can be saved", type(tensor)) end
   local t = tensor:detach():contiguous()
   local shape = ffi.new "int64_t[8]"
   for d, n in ipairs(t.shape) do shape[d - 1] = n end

@@ -18,7 +18,8 @@ describe("csv data set", function()
     declaration.verbose = false
     return lt.data.schema(declaration)
   end
-  local function clicks() return schema { label = "clicked", numeric = { "age", "price" }, categorical = { "user", "item" } } end
+  local function clicks() return schema { label = "clicked", numeric = { "age", "price" },
+    categorical = { "user", "item" } } end
   local HEADER = "clicked,age,price,user,item\n"
   local function lines(first, last, user)
     return table.concat(list(last - first + 1, function(k)
@@ -78,10 +79,13 @@ describe("csv data set", function()
   end)
 
   it("encodes later files by what the first one taught, each way of reading", function()
-    local path, other = put("a.csv", HEADER .. lines(1, 50)), put("b.csv", HEADER .. lines(20, 40) .. lines(41, 45, "new"))
+    local path, other = put("a.csv", HEADER .. lines(1, 50)),
+      put("b.csv", HEADER .. lines(20, 40) .. lines(41, 45, "new"))
     local function declaration()
-      return schema { label = "clicked", numeric = { { "age", transform = "standard" }, { "bin", from = "price", buckets = 4 } },
-        categorical = { "user", { "twice", from = "item", hash = 20 }, "item", { "upper", from = "user", transform = string.upper } } }
+      return schema { label = "clicked", numeric = { { "age", transform = "standard" },
+        { "bin", from = "price", buckets = 4 } },
+        categorical = { "user", { "twice", from = "item", hash = 20 }, "item",
+          { "upper", from = "user", transform = string.upper } } }
     end
     local names = { "age", "bin", "user", "twice", "item", "upper" }
     local s, t = declaration(), declaration()
@@ -104,7 +108,8 @@ describe("csv data set", function()
     assert.equal(9, s:features()[1].size) -- `rare` stands in row 40
     local test = lt.data.csv(path, { schema = s, where = { every = 10, is = 0 } })
     assert.same({ 1 }, { test:column("user")[5] })
-    local same = lt.data.csv(path, { schema = t, where = function(i, row) return i % 10 ~= 0 and row.user ~= "rare" end })
+    local same = lt.data.csv(path, { schema = t, where = function(i, row) return i % 10 ~= 0
+      and row.user ~= "rare" end })
     assert.same(columns(train, ALL), columns(same, ALL))
     local picked = lt.data.csv(path, { where = function(_, row) return row.item == "i3" and row.clicked == "1" end })
     assert.same({ "i3", "i3" }, { unpack(picked:column "item", 1, 2) })
@@ -115,14 +120,18 @@ describe("csv data set", function()
   it("reads other separators, headers, comments, missing values", function()
     local tabs = put("t.tsv", "a\tb\n1\tx y\n2\t\n")
     assert.same({ { "1", "2" }, { "x y", false } }, columns(lt.data.csv(tabs), { "a", "b" }))
-    assert.same({ { "1", "2" } }, columns(lt.data.csv(put("s.csv", "1;x\n2;y\n"), { delimiter = ";", header = false }), { "1" }))
+    assert.same({ { "1", "2" } }, columns(lt.data.csv(put("s.csv", "1;x\n2;y\n"), { delimiter = ";", header = false }),
+      { "1" }))
     local adult = put("adult.csv", "|note\n39, State-gov, <=50K\n50, ?, >50K.\n\n")
-    local s = schema { label = { column = "income", is = ">50K", strip = "." }, numeric = { "age" }, categorical = { "work" } }
-    local d = lt.data.csv(adult, { schema = s, header = { "age", "work", "income" }, skip_lines = 1, trim = true, missing = "?" })
+    local s = schema { label = { column = "income", is = ">50K", strip = "." }, numeric = { "age" },
+      categorical = { "work" } }
+    local d = lt.data.csv(adult, { schema = s, header = { "age", "work", "income" }, skip_lines = 1, trim = true,
+      missing = "?" })
     assert.same({ { 39, 50 } }, columns(d, { "age" }))
     assert.same({ 0, 1 }, labels(d))
     assert.equal("", s:value("work", d:column("work")[2]))
-    assert.same({ { "1" } }, columns(lt.data.csv(put("c.csv", "# made by hand\na\n#1\n1\n"), { comment = "#" }), { "a" }))
+    assert.same({ { "1" } }, columns(lt.data.csv(put("c.csv", "# made by hand\na\n#1\n1\n"), { comment = "#" }),
+      { "a" }))
     assert.same({ { 'say "hi"' } }, columns(lt.data.csv(put("q.csv", 'a,b\n"say ""hi""",1\n')), { "a" }))
     assert.same({ { '"x' } }, columns(lt.data.csv(put("n.csv", 'a,b\n"x,1\n'), { quote = false }), { "a" }))
   end)
@@ -146,9 +155,11 @@ describe("csv data set", function()
     assert.same({ "user", "item", "rating", "age", "item_age" }, all:columns())
     assert.same({ "11", "22", "11", "33" }, all:column "age")
     assert.same({ "1990", "1999", "1999", "1990" }, all:column "item_age")
-    assert.same({ "22", "33" }, ratings:filter({ every = 2, is = 1 }):join(users:filter { every = 4, is_not = 3 }, { "user", "id" }):column "age")
+    assert.same({ "22", "33" }, ratings:filter({ every = 2, is = 1 }):join(users:filter { every = 4, is_not = 3 },
+      { "user", "id" }):column "age")
     local few = users:select_rows { 0, 1 }
-    assert.equal('join: row 1 has the user "2", which ' .. folder .. '/u.csv lacks; pass { missing = "empty" } to leave its columns empty',
+    assert.equal('join: row 1 has the user "2", which ' .. folder
+      .. '/u.csv lacks; pass { missing = "empty" } to leave its columns empty',
       message(function() ratings:join(few, { "user", "id" }) end))
     local gaps = ratings:join(few, { "user", "id" }, { missing = "empty" })
     assert.same({ "11", false, "11", "33" }, gaps:column "age")
@@ -156,7 +167,8 @@ describe("csv data set", function()
     assert.same({ 11, -1, 11, 33 }, column)
     assert.equal('join: both tables have a column "age"; pass { prefix = "..." } for those of ' .. folder .. "/i.csv",
       message(function() ratings:join(users, { "user", "id" }):join(items, "item") end))
-    assert.equal('join: ' .. folder .. '/r.csv has no column "usr"; did you mean "user"?', message(function() ratings:join(users, "usr") end))
+    assert.equal('join: ' .. folder .. '/r.csv has no column "usr"; did you mean "user"?',
+      message(function() ratings:join(users, "usr") end))
     local twice = lt.data.csv(put("t.csv", "id,age\n1,1\n2,2\n1,3\n"))
     assert.equal('join: "1" is the "id" of rows 0 and 2; keys of the joined table must be unique',
       message(function() ratings:join(twice, { "user", "id" }) end))
@@ -172,7 +184,8 @@ describe("csv data set", function()
     assert.equal(30, train:rows())
     assert.equal("concat: " .. one .. " and " .. two .. " were encoded by different schemas",
       message(function() train:concat(lt.data.csv(two, { schema = clicks() })) end))
-    assert.equal("concat: " .. one .. " and " .. two .. " are tables of different files; read them together, lt.data.csv { path, path }, or encode both by one schema",
+    assert.equal("concat: " .. one .. " and " .. two .. " are tables of different files; read them together, "
+      .. "lt.data.csv { path, path }, or encode both by one schema",
       message(function() lt.data.csv(one):concat(lt.data.csv(two)) end))
   end)
 
@@ -194,8 +207,10 @@ describe("csv data set", function()
     assert.equal(5, d:rows())
     local read = d:stats().read
     assert.same({ 5, 2 }, { read.rows, read.bad })
-    assert.same({ "csv: " .. path .. ' line 5, column 2 ("age"): "x" is not a number; correct it, list it in missing, or use the column as a category',
-      "csv: " .. path .. ' line 6: 2 columns where the header has 5; quote values that hold the delimiter ",", or pass on_error = "skip" to leave such rows out' },
+    assert.same({ "csv: " .. path .. ' line 5, column 2 ("age"): "x" is not a number; correct it, list it in '
+      .. 'missing, or use the column as a category',
+      "csv: " .. path .. ' line 6: 2 columns where the header has 5; quote values that hold the delimiter ",", or '
+        .. 'pass on_error = "skip" to leave such rows out' },
       read.reports)
   end)
 
@@ -209,24 +224,29 @@ describe("csv data set", function()
     end
 
     it("a row of another width", function()
-      refused('csv: PATH line 3: 6 columns where the header has 5; quote values that hold the delimiter ",", or pass on_error = "skip" to leave such rows out',
+      refused('csv: PATH line 3: 6 columns where the header has 5; quote values that hold the delimiter ",", or '
+        .. 'pass on_error = "skip" to leave such rows out',
         HEADER .. lines(1, 1) .. "1,2,3,4,5,6\n")
     end)
 
     it("what is no number", function()
-      refused('csv: PATH line 2, column 3 ("price"): "1,5" is not a number; correct it, list it in missing, or use the column as a category',
+      refused('csv: PATH line 2, column 3 ("price"): "1,5" is not a number; correct it, list it in missing, or use '
+        .. 'the column as a category',
         HEADER .. '1,2,"1,5",u,i\n')
     end)
 
     it("a missing label, a missing number", function()
-      refused('csv: PATH line 2, column 1 ("clicked"): no value, and every row needs one; complete the row, or pass on_error = "skip" to leave such rows out',
+      refused('csv: PATH line 2, column 1 ("clicked"): no value, and every row needs one; complete the row, or '
+        .. 'pass on_error = "skip" to leave such rows out',
         HEADER .. ",2,3,u,i\n")
-      refused('csv: PATH line 2, column 2 ("age"): no value, and every row needs one; complete the row, or pass on_error = "skip" to leave such rows out'
+      refused('csv: PATH line 2, column 2 ("age"): no value, and every row needs one; complete the row, or pass '
+        .. 'on_error = "skip" to leave such rows out'
         .. '; or let the schema fill it: { "age", missing = 0 }', HEADER .. "1,,3,u,i\n")
     end)
 
     it("a column that the file does not have", function()
-      refused('csv: PATH has no column "clicked"; did you mean "clicks"?', "clicks,age,price,user,item\n" .. lines(1, 2))
+      refused('csv: PATH has no column "clicked"; did you mean "clicks"?', "clicks,age,price,user,item\n"
+        .. lines(1, 2))
     end)
 
     it("an empty file, a header without rows", function()
@@ -238,14 +258,17 @@ describe("csv data set", function()
       local whole = spec.read(gzip(put("w.csv", HEADER .. lines(1, 2000))))
       local path = put("cut.csv.gz", whole:sub(1, #whole - 100))
       local text = message(function() lt.data.csv(path, { schema = clicks() }) end)
-      assert.equal(("csv: %s: truncated at compressed byte %d (N bytes of text were read); the copy is incomplete, fetch it again"):format(
+      assert.equal(("csv: %s: truncated at compressed byte %d (N bytes of text were read); the copy is incomplete, "
+        .. "fetch it again"):format(
         path, #whole - 100), (text:gsub("%(%d+ bytes", "(N bytes")))
-      local twisted = whole:sub(1, #whole - 6) .. string.char((whole:byte(#whole - 5) + 1) % 256) .. whole:sub(#whole - 4)
+      local twisted = whole:sub(1, #whole - 6) .. string.char((whole:byte(#whole - 5) + 1) % 256)
+        .. whole:sub(#whole - 4)
       assert.has_error(function() lt.data.csv(put("sum.csv.gz", twisted), { schema = clicks() }) end)
     end)
 
     it("a file without the header it should have", function()
-      refused('csv: PATH line 1 looks like data ("0", ...), not like the names of columns: "clicked" is not in it; pass header = { ... } with the names',
+      refused('csv: PATH line 1 looks like data ("0", ...), not like the names of columns: "clicked" is not in it; '
+        .. 'pass header = { ... } with the names',
         lines(1, 3))
     end)
 
@@ -255,20 +278,25 @@ describe("csv data set", function()
     end)
 
     it("options that do not exist, or cannot be", function()
-      refused("csv: unknown option 'shema', did you mean 'schema'?; it knows schema, delimiter, quote, header, skip_lines, comment, trim, missing, "
-        .. "on_error, threads, where, typed_header, label, verbose, max_line_bytes, dictionary_bytes", HEADER, { shema = 1 })
+      refused("csv: unknown option 'shema', did you mean 'schema'?; it knows schema, delimiter, quote, header, "
+        .. "skip_lines, comment, trim, missing, "
+        .. "on_error, threads, where, typed_header, label, verbose, max_line_bytes, dictionary_bytes", HEADER,
+          { shema = 1 })
       refused("csv: on_error is 'ignore'; it can be 'error' or 'skip'", HEADER .. lines(1, 1), { on_error = "ignore" })
       refused("csv: delimiter is ', '; give one character", HEADER .. lines(1, 1), { delimiter = ", " })
       refused("csv: header must be a list of texts; entry 2 is a number", lines(1, 1), { header = { "a", 2 } })
-      refused("csv: schema must be made by lt.data.schema { ... }", HEADER .. lines(1, 1), { schema = { label = "clicked" } })
-      refused("csv: label = false has a meaning with a schema only", HEADER .. lines(1, 1), { label = false, schema = "none" })
+      refused("csv: schema must be made by lt.data.schema { ... }", HEADER .. lines(1, 1),
+        { schema = { label = "clicked" } })
+      refused("csv: label = false has a meaning with a schema only", HEADER .. lines(1, 1),
+        { label = false, schema = "none" })
       assert.equal("csv: the path is a nil; give a file name or a list of them", message(function() lt.data.csv() end))
     end)
   end)
 
   it("reads Adult as it is", function()
     local path = data_sets.need "adult"
-    local names = { "age", "workclass", "fnlwgt", "education", "education_num", "marital", "occupation", "relationship", "race", "sex",
+    local names = { "age", "workclass", "fnlwgt", "education", "education_num", "marital", "occupation", "relationship",
+      "race", "sex",
       "gain", "loss", "hours", "country", "income" }
     local s = schema { label = { column = "income", is = ">50K", is_not = "<=50K", strip = "." },
       numeric = { { "age", buckets = 10 }, { "gain", buckets = "log2" } }, categorical = { "workclass", "country" } }
@@ -287,13 +315,16 @@ describe("csv data set", function()
     local path = data_sets.need "ml-100k"
     local all = lt.data.csv(path .. "/ml-100k.inter"):join(lt.data.csv(path .. "/ml-100k.user"), "user_id")
       :join(lt.data.csv(path .. "/ml-100k.item"), "item_id")
-    local parts = all:split { train = { every = 10, is_not = { 8, 9 } }, valid = { every = 10, is = 8 }, test = { every = 10, is = 9 } }
-    local s = schema { label = { "rating", at_least = 4 }, categorical = { "user_id", "item_id", { "age", transform = function(a)
+    local parts = all:split { train = { every = 10, is_not = { 8, 9 } }, valid = { every = 10, is = 8 },
+      test = { every = 10, is = 9 } }
+    local s = schema { label = { "rating", at_least = 4 },
+      categorical = { "user_id", "item_id", { "age", transform = function(a)
       return math.floor(a / 5)
     end }, "gender", "occupation", { "year", from = "release_year" }, { "genre", from = "class" } } }
     local train, test = parts.train:encode(s), parts.test:encode(s)
     assert.same({ 80000, 10000, 10000 }, { train:rows(), parts.valid:rows(), test:rows() })
     assert.same({ 945, 4, 23 }, { s:features()[1].size, s:features()[4].size, s:features()[5].size })
-    assert.same({ "196", "49", "1996" }, { all:column("user_id")[1], all:column("age")[1], all:column("release_year")[1] })
+    assert.same({ "196", "49", "1996" }, { all:column("user_id")[1], all:column("age")[1],
+      all:column("release_year")[1] })
   end)
 end)

@@ -35,7 +35,8 @@ describe("tensor files", function()
   it("of NumPy are read as NumPy means them", function()
     local known = {}
     for _, case in ipairs(scratch.golden("formats.json").npy) do known[case.name] = case end
-    for name, dtype in pairs { float32 = "float32", ["big endian"] = "float64", fortran = "float32", int8 = "int32", uint32 = "int64", bool = "bool" } do
+    for name, dtype in pairs { float32 = "float32", ["big endian"] = "float64", fortran = "float32", int8 = "int32",
+      uint32 = "int64", bool = "bool" } do
       local t = lt.load_npy(spec.write(folder .. "/n.npy", scratch.unhex(known[name].hex)))
       assert.equal(dtype, t.dtype)
       local flat = t:reshape(-1):totable()
@@ -49,9 +50,11 @@ describe("tensor files", function()
 
   it("are refused with a reason", function()
     assert.equal("load_npy: the path is a nil; give a file name", message(function() lt.load_npy() end))
-    assert.equal("save_npy: got a table; only tensors can be saved", message(function() lt.save_npy(folder .. "/x.npy", { 1 }) end))
+    assert.equal("save_npy: got a table; only tensors can be saved",
+      message(function() lt.save_npy(folder .. "/x.npy", { 1 }) end))
     assert.matches("none.npy", message(function() lt.load_npy(folder .. "/none.npy") end))
-    assert.matches("no.such.folder", message(function() lt.save_npy(folder .. "/no.such.folder/x.npy", lt.zeros { 2 }) end))
+    assert.matches("no.such.folder", message(function() lt.save_npy(folder .. "/no.such.folder/x.npy",
+      lt.zeros { 2 }) end))
     local cut = spec.write(folder .. "/cut.npy", "\147NUMPY\1\0")
     assert.matches("cut.npy", message(function() lt.load_npy(cut) end))
   end)
@@ -68,7 +71,8 @@ describe("tensor files", function()
 
   it("of MNIST itself make batches of pictures", function()
     local path = data_sets.need "mnist"
-    local images, classes = lt.data.idx(path .. "/t10k-images-idx3-ubyte.gz"), lt.data.idx(path .. "/t10k-labels-idx1-ubyte.gz")
+    local images, classes = lt.data.idx(path .. "/t10k-images-idx3-ubyte.gz"),
+      lt.data.idx(path .. "/t10k-labels-idx1-ubyte.gz")
     assert.same({ 10000, 28, 28 }, images.shape)
     local d = lt.data.from_tensors({ x = images, y = classes }):shuffle { seed = 1 }:batch(100):map(function(batch)
       batch.x = batch.x:to "float32":reshape(-1, 784) / 255

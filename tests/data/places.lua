@@ -20,6 +20,13 @@ function M.list(n, fn)
   return list
 end
 
+-- One field of every batch of one loop, as nested tables.
+function M.field(dataset, name)
+  local values = {}
+  for batch in dataset:iter() do values[#values + 1] = batch[name]:totable() end
+  return values
+end
+
 -- The row numbers of each batch of one loop, as texts: { "3 1 4", ... }.
 function M.loop(dataset, most)
   local batches = {}

@@ -28,8 +28,10 @@ describe("schema", function()
   end)
 
   it("learns from training rows alone: later values that are new get id 1", function()
-    local s = schema { label = "y", numeric = { { "x", transform = "standard" }, { "q", buckets = 2 } }, categorical = { "user" } }
-    local all = lt.data.frame { user = { "a", "b", "zz", "a" }, x = { 1, 3, 100, 2 }, q = { 1, 2, 50, 1 }, y = { 0, 1, 0, 1 } }
+    local s = schema { label = "y", numeric = { { "x", transform = "standard" }, { "q", buckets = 2 } },
+      categorical = { "user" } }
+    local all = lt.data.frame { user = { "a", "b", "zz", "a" }, x = { 1, 3, 100, 2 }, q = { 1, 2, 50, 1 },
+      y = { 0, 1, 0, 1 } }
     local parts = all:split { train = { every = 4, is = { 0, 1 } }, test = { every = 4, is = { 2, 3 } } }
     local train, test = parts.train:encode(s), parts.test:encode(s)
     assert.same({ 2, 3 }, train:column "user")
@@ -49,7 +51,8 @@ describe("schema", function()
   end)
 
   it("hashes, and takes whole numbers as they are", function()
-    local column, s = encode({ categorical = { { "h", hash = 50 }, { "id", size = 7 } } }, { h = { "a", "b", "a" }, id = { 6, 0, 3 } })
+    local column, s = encode({ categorical = { { "h", hash = 50 }, { "id", size = 7 } } },
+      { h = { "a", "b", "a" }, id = { 6, 0, 3 } })
     local h = column "h"
     assert.equal(h[1], h[3])
     for _, id in ipairs(h) do assert.is_true(id >= 2 and id < 52) end
@@ -60,7 +63,8 @@ describe("schema", function()
 
   it("cuts numbers into buckets: quantiles, edges, log2", function()
     local values = spec.list(100, function(i) return i end)
-    local column, s = encode({ numeric = { { "q", from = "x", buckets = 4 }, { "e", from = "x", edges = { 10.5, 50.5 } } } }, { x = values })
+    local column, s = encode({ numeric = { { "q", from = "x", buckets = 4 },
+      { "e", from = "x", edges = { 10.5, 50.5 } } } }, { x = values })
     local q, e = column "q", column "e"
     assert.same({ 2, 2, 3, 3, 4, 5, 5 }, { q[1], q[25], q[26], q[50], q[51], q[76], q[100] })
     assert.same({ 2, 3, 3, 4 }, { e[10], e[11], e[50], e[51] })
@@ -73,8 +77,10 @@ describe("schema", function()
   end)
 
   it("scales numbers: log1p with the sign, standard, minmax, one after the other", function()
-    local column = encode({ numeric = { { "l", from = "x", transform = "log1p" }, { "s", from = "x", transform = "standard" },
-      { "m", from = "x", transform = "minmax" }, { "both", from = "x", transform = { "log1p", "minmax" } }, { "plain", from = "x" } } },
+    local column = encode({ numeric = { { "l", from = "x", transform = "log1p" },
+      { "s", from = "x", transform = "standard" },
+      { "m", from = "x", transform = "minmax" }, { "both", from = "x", transform = { "log1p", "minmax" } },
+        { "plain", from = "x" } } },
       { x = { -3, 0, 1, 6 } })
     assert.close(column "l", { -math.log(4), 0, math.log(2), math.log(7) }, 1e-6)
     local deviation = math.sqrt((16 + 1 + 0 + 25) / 4) -- around the mean 1
@@ -86,13 +92,15 @@ describe("schema", function()
   end)
 
   it("does not divide by a spread of zero", function()
-    local column = encode({ numeric = { { "s", from = "x", transform = "standard" }, { "m", from = "x", transform = "minmax" } } }, { x = { 5, 5 } })
+    local column = encode({ numeric = { { "s", from = "x", transform = "standard" },
+      { "m", from = "x", transform = "minmax" } } }, { x = { 5, 5 } })
     assert.same({ 0, 0 }, column "s")
     assert.same({ 0, 0 }, column "m")
   end)
 
   it("fills missing numbers with a number or the training mean", function()
-    local column, s = encode({ numeric = { { "zero", from = "x", missing = 0 }, { "mean", from = "x", missing = "mean" } } }, { x = { 1, "", 5 } })
+    local column, s = encode({ numeric = { { "zero", from = "x", missing = 0 },
+      { "mean", from = "x", missing = "mean" } } }, { x = { 1, "", 5 } })
     assert.same({ 1, 0, 5 }, column "zero")
     assert.same({ 1, 3, 5 }, column "mean")
     assert.same({ 7, 3 }, lt.data.frame({ x = { 7, "" } }):encode(s):column "mean")
@@ -102,7 +110,7 @@ describe("schema", function()
     local function label(declaration, values)
       local s = schema { label = declaration, categorical = { "c" } }
       local dataset = lt.data.frame({ y = values, c = spec.list(#values, tostring) }):encode(s)
-      for batch in dataset:batch(#values):iter() do return batch.label:totable() end
+      return spec.field(dataset:batch(#values), "label")[1]
     end
     assert.same({ 0, 1, 1 }, label({ "y", at_least = 4 }, { 3, 4, 5 }))
     assert.same({ 0, 0, 1 }, label({ column = "y", above = 4 }, { 3, 4, 5 }))
@@ -122,7 +130,8 @@ describe("schema", function()
     assert.same({ "1-1995", "2-1995", "unknown" }, calls)
     assert.same({ 2, 2, 3, 2, 3 }, column "year")
     assert.equal("1995", s:value("year", 2))
-    local decade = encode({ categorical = { { "age", transform = function(a) return math.floor(a / 5) end } } }, { age = { 24, 23, 31, 24 } })
+    local decade = encode({ categorical = { { "age", transform = function(a) return math.floor(a / 5) end } } },
+      { age = { 24, 23, 31, 24 } })
     assert.same({ 2, 2, 3, 2 }, decade "age")
   end)
 
@@ -141,10 +150,13 @@ describe("schema", function()
   end)
 
   local RICH = { label = { "y", is = "yes" }, weight = "w",
-    numeric = { { "n", transform = { "log1p", "standard" }, missing = "mean" }, { "b", buckets = 3 }, { "l", buckets = "log2" },
+    numeric = { { "n", transform = { "log1p", "standard" }, missing = "mean" }, { "b", buckets = 3 },
+      { "l", buckets = "log2" },
       { "e", edges = { 0.1, 2 } } },
-    categorical = { "c", { "h", hash = 10, seed = 3 }, { "id", size = 4 }, { "f", from = "c", transform = function(t) return t:upper() end } } }
-  local ROWS = { y = { "yes", "no", "no" }, w = { 1, 2, 1 }, n = { 1, "", 9 }, b = { 1, 2, 3 }, l = { 1, 20, 300 }, e = { 0, 1, 2 },
+    categorical = { "c", { "h", hash = 10, seed = 3 }, { "id", size = 4 },
+      { "f", from = "c", transform = function(t) return t:upper() end } } }
+  local ROWS = { y = { "yes", "no", "no" }, w = { 1, 2, 1 }, n = { 1, "", 9 }, b = { 1, 2, 3 }, l = { 1, 20, 300 },
+    e = { 0, 1, 2 },
     c = { "\255\254", "é\t", "" }, h = { "p", "q", "r" }, id = { 0, 1, 3 } }
 
   it("comes back from a file with the same ids, numbers and hash", function()
@@ -157,7 +169,8 @@ describe("schema", function()
     assert.equal(s:hash(), again:hash())
     assert.equal(16, #s:hash())
     local one, two = lt.data.frame(ROWS):encode(s), lt.data.frame(ROWS):encode(again)
-    for _, name in ipairs { "n", "b", "l", "e", "c", "h", "id", "f" } do assert.same(one:column(name), two:column(name)) end
+    for _, name in ipairs { "n", "b", "l", "e", "c", "h", "id", "f" } do assert.same(one:column(name),
+      two:column(name)) end
     again:save(path .. "2")
     assert.equal(spec.read(path), spec.read(path .. "2"))
     spec.remove(folder)
@@ -167,7 +180,8 @@ describe("schema", function()
     local _, s = encode(RICH, ROWS)
     local bare = lt.data.schema.from_table(json.decode(json.encode(s:to_table())), { verbose = false })
     assert.equal('schema: "f" is made by a function of the script, which no file keeps; pass it again: '
-      .. '{ transforms = { ["f"] = function(text) ... end } }', message(function() lt.data.frame(ROWS):encode(bare) end))
+      .. '{ transforms = { ["f"] = function(text) ... end } }',
+        message(function() lt.data.frame(ROWS):encode(bare) end))
     assert.equal("schema: transforms: unknown option 'g', did you mean 'y'?; it knows y, w, n, c, h, id, f, b, l, e",
       message(function() lt.data.schema.from_table(s:to_table(), { transforms = { g = print } }) end))
   end)
@@ -184,60 +198,88 @@ describe("schema", function()
   end)
 
   it("reads damaged tables without believing them", function()
-    local _, s = encode({ numeric = { { "n", transform = "minmax" } }, categorical = { "c" } }, { n = { 1, 2 }, c = { "a", "b" } })
+    local _, s = encode({ numeric = { { "n", transform = "minmax" } }, categorical = { "c" } },
+      { n = { 1, 2 }, c = { "a", "b" } })
     local function damaged(change)
       local t = json.decode(json.encode(s:to_table()))
       change(t)
       return message(function() lt.data.schema.from_table(t) end)
     end
-    assert.equal('schema: this is no saved schema; its format should be "ltrain.schema"', damaged(function(t) t.format = "x" end))
-    assert.equal("schema: it was saved in version 7 of the format; this ltrain reads version 1", damaged(function(t) t.version = 7 end))
+    assert.equal('schema: this is no saved schema; its format should be "ltrain.schema"',
+      damaged(function(t) t.format = "x" end))
+    assert.equal("schema: it was saved in version 7 of the format; this ltrain reads version 1",
+      damaged(function(t) t.version = 7 end))
     assert.equal("schema: the saved schema is damaged: it has no fields", damaged(function(t) t.fields = {} end))
-    assert.equal("schema: the saved schema is damaged: field 1 has no name, from, role or wants", damaged(function(t) t.fields[1].name = nil end))
-    assert.equal("schema: the saved schema is damaged: name of field 1 is a number", damaged(function(t) t.fields[1].name = 3 end))
-    assert.equal('schema: the saved schema is damaged: "c" needs as many counts as values', damaged(function(t) t.fields[2].counts[3] = 1 end))
-    assert.equal('schema: the saved schema is damaged: value 1 of "c"', damaged(function(t) t.fields[2].values[1] = { hex = "zz" } end))
+    assert.equal("schema: the saved schema is damaged: field 1 has no name, from, role or wants",
+      damaged(function(t) t.fields[1].name = nil end))
+    assert.equal("schema: the saved schema is damaged: name of field 1 is a number",
+      damaged(function(t) t.fields[1].name = 3 end))
+    assert.equal('schema: the saved schema is damaged: "c" needs as many counts as values',
+      damaged(function(t) t.fields[2].counts[3] = 1 end))
+    assert.equal('schema: the saved schema is damaged: value 1 of "c"',
+      damaged(function(t) t.fields[2].values[1] = { hex = "zz" } end))
     assert.equal('vocabulary add: "a" is in "c" twice', damaged(function(t) t.fields[2].values[2] = "a" end))
-    assert.equal('schema: the saved schema is damaged: step 1 of "n"', damaged(function(t) t.fields[1].steps[1].scale = 0 end))
-    assert.equal('schema: the saved schema is damaged: "c" is categorical with the encoder none', damaged(function(t) t.fields[2].encoder = "none" end))
-    assert.equal("schema: cannot be opened", (message(function() lt.data.schema.load "/nowhere.json" end):gsub("/nowhere.json.*", "cannot be opened")))
+    assert.equal('schema: the saved schema is damaged: step 1 of "n"',
+      damaged(function(t) t.fields[1].steps[1].scale = 0 end))
+    assert.equal('schema: the saved schema is damaged: "c" is categorical with the encoder none',
+      damaged(function(t) t.fields[2].encoder = "none" end))
+    assert.equal("schema: cannot be opened", (message(function() lt.data.schema.load "/nowhere.json" end):gsub(
+      "/nowhere.json.*", "cannot be opened")))
   end)
 
   it("says what is wrong with a declaration", function()
     local function wrong(declaration) return message(function() lt.data.schema(declaration) end) end
-    assert.equal("schema: unknown option 'catgorical', did you mean 'categorical'?; it knows label, weight, numeric, categorical, verbose",
+    assert.equal("schema: unknown option 'catgorical', did you mean 'categorical'?; it knows label, weight, "
+      .. "numeric, categorical, verbose",
       wrong { catgorical = { "a" } })
     assert.equal("schema: no features; name columns in numeric or categorical", wrong { label = "y" })
-    assert.equal('schema: categorical column "a": unknown option \'mincount\', did you mean \'min_count\'?; it knows from, transform, min_count, hash, seed, size',
+    assert.equal('schema: categorical column "a": unknown option \'mincount\', did you mean \'min_count\'?; it '
+      .. 'knows from, transform, min_count, hash, seed, size',
       wrong { categorical = { { "a", mincount = 2 } } })
-    assert.equal("schema: there is no transform 'standart' of \"a\", did you mean 'standard'?; a function comes first, then any of log1p, standard, minmax",
+    assert.equal("schema: there is no transform 'standart' of \"a\", did you mean 'standard'?; a function comes "
+      .. "first, then any of log1p, standard, minmax",
       wrong { numeric = { { "a", transform = "standart" } } })
-    assert.equal('schema: two features are named "a"; give one another name: { "a_2", from = "a" }', wrong { numeric = { "a" }, categorical = { "a" } })
-    assert.equal('schema: "a" has both buckets and edges; give one', wrong { numeric = { { "a", buckets = 3, edges = { 1 } } } })
-    assert.equal('schema: edge 2 of "a" is 1; edges must be finite and rise', wrong { numeric = { { "a", edges = { 1, 1 } } } })
-    assert.equal('schema: buckets of "a" is 1; it must be a whole number of at least 2', wrong { numeric = { { "a", buckets = 1 } } })
-    assert.equal('schema: label "y" has more than one of at_least, above, is and transform', wrong { label = { "y", at_least = 1, is = "1" }, numeric = { "a" } })
-    assert.equal('schema: "a" has more than one of min_count, hash and size; a vocabulary, hash buckets and given ids exclude each other',
+    assert.equal('schema: two features are named "a"; give one another name: { "a_2", from = "a" }',
+      wrong { numeric = { "a" }, categorical = { "a" } })
+    assert.equal('schema: "a" has both buckets and edges; give one',
+      wrong { numeric = { { "a", buckets = 3, edges = { 1 } } } })
+    assert.equal('schema: edge 2 of "a" is 1; edges must be finite and rise',
+      wrong { numeric = { { "a", edges = { 1, 1 } } } })
+    assert.equal('schema: buckets of "a" is 1; it must be a whole number of at least 2',
+      wrong { numeric = { { "a", buckets = 1 } } })
+    assert.equal('schema: label "y" has more than one of at_least, above, is and transform',
+      wrong { label = { "y", at_least = 1, is = "1" }, numeric = { "a" } })
+    assert.equal('schema: "a" has more than one of min_count, hash and size; a vocabulary, hash buckets and given '
+      .. 'ids exclude each other',
       wrong { categorical = { { "a", hash = 3, size = 4 } } })
-    assert.equal('schema: missing of "a" is often; give a number or "mean"', wrong { numeric = { { "a", missing = "often" } } })
+    assert.equal('schema: missing of "a" is often; give a number or "mean"',
+      wrong { numeric = { { "a", missing = "often" } } })
     assert.equal("schema: numeric must be a list of columns, got 'age'", wrong { numeric = "age" })
-    assert.equal('schema: a numeric column is a name or { "name", option = ... }, got a number', wrong { numeric = { 3 } })
+    assert.equal('schema: a numeric column is a name or { "name", option = ... }, got a number',
+      wrong { numeric = { 3 } })
   end)
 
   it("says what is wrong with rows", function()
     local function wrong(declaration, columns) return message(function() encode(declaration, columns) end) end
-    assert.equal('encode: column "x" is "12x" in row 1, no number; correct it, list it in missing, or use the column as a category',
+    assert.equal('encode: column "x" is "12x" in row 1, no number; correct it, list it in missing, or use the '
+      .. 'column as a category',
       wrong({ numeric = { "x" } }, { x = { 1, "12x" } }))
-    assert.equal('encode: column "x" is "inf" in row 0, no finite number; correct it, list it in missing, or use the column as a category',
+    assert.equal('encode: column "x" is "inf" in row 0, no finite number; correct it, list it in missing, or use '
+      .. 'the column as a category',
       wrong({ numeric = { "x" } }, { x = { "inf" } }))
-    assert.equal('encode: column "y" has no value in row 1; complete it, or give the column a value for missing ones (missing = 0)',
+    assert.equal('encode: column "y" has no value in row 1; complete it, or give the column a value for missing '
+      .. 'ones (missing = 0)',
       wrong({ label = "y", categorical = { "c" } }, { y = { 1, "" }, c = { "a", "b" } }))
-    assert.equal('encode: id 7 of "id" in row 1; ids are 0 to 6', wrong({ categorical = { { "id", size = 7 } } }, { id = { 0, 7 } }))
-    assert.equal('encode: the frame has no column "usr"; did you mean "user"?', wrong({ categorical = { "usr" } }, { user = { "a" } }))
+    assert.equal('encode: id 7 of "id" in row 1; ids are 0 to 6',
+      wrong({ categorical = { { "id", size = 7 } } }, { id = { 0, 7 } }))
+    assert.equal('encode: the frame has no column "usr"; did you mean "user"?',
+      wrong({ categorical = { "usr" } }, { user = { "a" } }))
     assert.equal('schema: label "y" is "maybe", which is neither is nor is_not',
       wrong({ label = { "y", is = "yes", is_not = "no" }, categorical = { "y" } }, { y = { "yes", "maybe" } }))
-    assert.equal('schema: column "v" is "abc", no number; buckets = "log2" needs numbers', wrong({ numeric = { { "v", buckets = "log2" } } }, { v = { "abc" } }))
-    assert.equal('schema: the transform of "c" gave a table for "a"; it must give a text, a finite number, true, false or nil',
+    assert.equal('schema: column "v" is "abc", no number; buckets = "log2" needs numbers',
+      wrong({ numeric = { { "v", buckets = "log2" } } }, { v = { "abc" } }))
+    assert.equal('schema: the transform of "c" gave a table for "a"; it must give a text, a finite number, true, '
+      .. 'false or nil',
       wrong({ categorical = { { "c", transform = function() return {} end } } }, { c = { "a" } }))
     assert.matches('^schema: the transform of "c" failed on "a": .*schema_spec.lua:%d+: oh$',
       wrong({ categorical = { { "c", transform = function() error "oh" end } } }, { c = { "a" } }))
@@ -247,7 +289,8 @@ describe("schema", function()
   it("learns anew after a try that failed, and only once after one that did not", function()
     local s = schema { label = "y", categorical = { "c" } }
     assert.has_error(function() lt.data.frame({ c = { "secret", "b" }, y = { 1, "x" } }):encode(s) end)
-    assert.equal("schema: it is not fitted yet; make the training data set first: lt.data.csv(path, { schema = schema }), or call schema:fit(...)",
+    assert.equal("schema: it is not fitted yet; make the training data set first: lt.data.csv(path, { schema = "
+      .. "schema }), or call schema:fit(...)",
       message(function() s:features() end))
     s:fit(lt.data.frame { c = { "a", "b" }, y = { 1, 0 } })
     assert.equal(4, s:features()[1].size)

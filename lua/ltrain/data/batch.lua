@@ -1,7 +1,8 @@
---- Batches: a table with the tensors of one step. Of click data: batch.label [B] float32, batch.categorical [B, features]
---- int32, batch.numeric [B, numbers] float32, batch.weight [B]; of any data: batch.size, batch.rows [B] int64 (row numbers),
---- batch.first (position of its first row in the epoch), batch.global_size. A feature's own column is made when asked
---- for: batch.user is a view [B] of batch.categorical. The tensors live until the next step; x:keep() makes one live on.
+--- Batches: a table with the tensors of one step. Of click data: batch.label [B] and batch.weight [B] float32,
+--- batch.categorical [B, features] int32, batch.numeric [B, numbers] float32; of any data: batch.size, batch.rows [B]
+--- int64 (row numbers), batch.first (position of its first row in the epoch), batch.global_size. A feature's own column
+--- is made when asked for: batch.user is a view [B] of batch.categorical. Tensors live until the next step, unless kept
+--- by x:keep().
 local bridge = require "ltrain.ffi"
 local op = require "ltrain.op"
 
@@ -27,8 +28,8 @@ function M.class(parts)
     local place = places[name]
     if not place then
       local near = bridge.nearest(name, names)
-      bridge.raise(('batch: there is no column "%s"; %s'):format(tostring(name),
-        near and ('did you mean "%s"?'):format(near) or "its columns are " .. table.concat(names, ", ")))
+      bridge.fail('batch: there is no column "%s"; %s', tostring(name),
+        near and ('did you mean "%s"?'):format(near) or "its columns are " .. table.concat(names, ", "))
     end
     return op.functions.select(self[place[1]], 2, place[2])
   end

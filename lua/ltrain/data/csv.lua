@@ -1,16 +1,16 @@
---- lt.data.csv: delimited text, packed or not, one file or several of one form. Without a schema the result is a table of
---- texts, to be split, joined and filtered; with one, rows of ids and numbers, read straight into their places.
+--- lt.data.csv: delimited text, packed or not, one file or several of one form. Without a schema the result is a table
+--- of texts, to be split, joined and filtered; with one, rows of ids and numbers, read straight into their places.
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
 local learn = require "ltrain.data.learn"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 
-local OPTIONS = { "schema", "delimiter", "quote", "header", "skip_lines", "comment", "trim", "missing", "on_error", "threads",
-  "where", "typed_header", "label", "verbose", "max_line_bytes", "dictionary_bytes" }
+local OPTIONS = { "schema", "delimiter", "quote", "header", "skip_lines", "comment", "trim", "missing", "on_error",
+  "threads", "where", "typed_header", "label", "verbose", "max_line_bytes", "dictionary_bytes" }
 local TABBED = { tsv = true, tab = true, inter = true, user = true, item = true, kg = true, link = true, net = true }
 local PACKED = { gz = true, xz = true, zst = true, bz2 = true, z = true }
-local TYPES = { token = true, token_seq = true, float = true, float_seq = true } -- of RecBole's headers: "user_id:token"
+local TYPES = { token = true, token_seq = true, float = true, float_seq = true } -- of RecBole's names: "user_id:token"
 
 local function extension(path)
   local rest, last = path:match "^(.*)%.([%w_]+)$"
@@ -18,10 +18,10 @@ local function extension(path)
   return last and last:lower() or ""
 end
 
-local function one_byte(o, name, value)
+local function one_byte(name, value)
   if value == "tab" then value = "\t" end
   if type(value) ~= "string" or #value ~= 1 then
-    raise(("csv: %s is %s; give one character"):format(name, type(value) == "string" and "'" .. value .. "'" or tostring(value)))
+    fail("csv: %s is %s; give one character", name, type(value) == "string" and "'" .. value .. "'" or tostring(value))
   end
   return value:byte()
 end
@@ -29,7 +29,7 @@ end
 local function strings(list, what)
   local array = ffi.new("const char *[?]", #list + 1)
   for i, text in ipairs(list) do
-    if type(text) ~= "string" then raise(("csv: %s must be a list of texts; entry %d is a %s"):format(what, i, type(text))) end
+    if type(text) ~= "string" then fail("csv: %s must be a list of texts; entry %d is a %s", what, i, type(text)) end
     array[i - 1] = text
   end
   return array
@@ -39,8 +39,8 @@ end
 local function c_options(paths, o)
   local c, keep = ffi.new "lt_csv_options", { o, paths }
   C.lt_csv_defaults(c)
-  c.delimiter = o.delimiter and one_byte(o, "delimiter", o.delimiter) or TABBED[extension(paths[1])] and 9 or 44
-  if o.quote == false then c.quote = 0 elseif o.quote then c.quote = one_byte(o, "quote", o.quote) end
+  c.delimiter = o.delimiter and one_byte("delimiter", o.delimiter) or TABBED[extension(paths[1])] and 9 or 44
+  if o.quote == false then c.quote = 0 elseif o.quote then c.quote = one_byte("quote", o.quote) end
   if type(o.header) == "table" then
     c.header = 0
     keep.names = strings(o.header, "header")
@@ -54,7 +54,7 @@ local function c_options(paths, o)
   c.skip_lines, c.trim = o.skip_lines or 0, o.trim and 1 or 0
   if o.comment then c.comment = o.comment end
   if o.on_error ~= nil and o.on_error ~= "error" and o.on_error ~= "skip" then
-    raise(("csv: on_error is '%s'; it can be 'error' or 'skip'"):format(tostring(o.on_error)))
+    fail("csv: on_error is '%s'; it can be 'error' or 'skip'", tostring(o.on_error))
   end
   c.skip_bad = o.on_error == "skip" and 1 or 0
   c.threads = o.threads or C.lt_threads()
@@ -83,7 +83,9 @@ local function header(paths, o)
     plain[i] = name
   end
   C.lt_csv_close(ffi.gc(csv, nil))
-  if o.typed_header and not typed then raise(("csv: %s: typed_header = true, but not every name ends in a type such as :token"):format(paths[1])) end
+  if o.typed_header and not typed then
+    fail("csv: %s: typed_header = true, but not every name ends in a type such as :token", paths[1])
+  end
   return names, typed and plain or names
 end
 
@@ -99,9 +101,21 @@ local function tell(csv, o, where, stats)
   return stats
 end
 
-local function read(csv, o, where)
+-- A missing number is an error unless the schema says what stands for it; the message should say so too.
+local function read_failed(list)
+  local message = bridge.last_error()
+  local name = message:match '%("([^"]*)"%): no value, and every row needs one'
+  for _, field in ipairs(list or {}) do
+    if field.from == name and field.role == "numeric" then
+      fail('%s; or let the schema fill it: { "%s", missing = 0 }', message, field.name)
+    end
+  end
+  raise(message)
+end
+
+local function read(csv, o, where, list)
   local out, c = ffi.new "lt_frame *[1]", ffi.new "lt_csv_stats"
-  check(C.lt_csv_read(csv, out))
+  if C.lt_csv_read(csv, out) < 0 then read_failed(list) end
   local frame = frames.own(out[0])
   C.lt_csv_status(csv, c)
   local stats = tell(csv, o, where, { c = c })
@@ -112,10 +126,9 @@ end
 -- All columns as texts.
 local function read_table(paths, o, where)
   local names, plain = header(paths, o)
-  local columns, keep = ffi.new("lt_csv_column[?]", #names + 1), {}
+  local columns = ffi.new("lt_csv_column[?]", #names + 1)
   for i, name in ipairs(names) do
     columns[i - 1].name, columns[i - 1].kind, columns[i - 1].on_missing = name, C.LT_COLUMN_TEXT, C.LT_MISSING_FILL
-    keep[i] = name
   end
   local frame, stats = read(open(paths, o, columns, #names), o, where)
   if plain ~= names then
@@ -148,12 +161,11 @@ local function read_fields(paths, o, list, where)
   local in_file, uses, at = {}, {}, {}
   for i, name in ipairs(plain) do in_file[name] = names[i] end
   for _, field in ipairs(list) do uses[field.from] = (uses[field.from] or 0) + 1 end
-  local columns, keep, count, alone = ffi.new("lt_csv_column[?]", #list), {}, 0, true
+  local columns, count, alone = ffi.new("lt_csv_column[?]", #list), 0, true
   for _, field in ipairs(list) do
     if not at[field.from] then
       local to = columns[count]
-      keep[count + 1] = in_file[field.from] or field.from
-      to.name = keep[count + 1]
+      to.name = in_file[field.from] or field.from
       if uses[field.from] == 1 then
         plan_alone(field, to)
       else
@@ -163,13 +175,15 @@ local function read_fields(paths, o, list, where)
       count = count + 1
     end
   end
-  local frame, stats = read(open(paths, o, columns, count), o, where)
-  return frame, stats, at, alone
+  local frame, stats = read(open(paths, o, columns, count), o, where, list)
+  return frame, stats, at, alone, names -- C read the names where Lua keeps them
 end
 
 local function arrange(frame, schema, list, at, rows, n)
   local sources, names = {}, schema:column_names(list)
-  for k, field in ipairs(list) do sources[k] = { name = names[k], frame = frame, column = at[field.from], rows = rows } end
+  for k, field in ipairs(list) do
+    sources[k] = { name = names[k], frame = frame, column = at[field.from], rows = rows }
+  end
   return frames.compose(sources, n)
 end
 
@@ -185,10 +199,14 @@ end
 return function(path, options)
   local o = bridge.options("csv", options, OPTIONS)
   local paths = type(path) == "table" and path or { path }
-  if type(paths[1]) ~= "string" then raise(("csv: the path is a %s; give a file name or a list of them"):format(type(paths[1]))) end
+  if type(paths[1]) ~= "string" then
+    fail("csv: the path is a %s; give a file name or a list of them", type(paths[1]))
+  end
   local Dataset, rows = require "ltrain.data.dataset", require "ltrain.data.rows"
   local schema, where = o.schema, paths[1] .. (#paths > 1 and (" and %d more"):format(#paths - 1) or "")
-  if schema and not require("ltrain.data.schema").is(schema) then raise "csv: schema must be made by lt.data.schema { ... }" end
+  if schema and not require("ltrain.data.schema").is(schema) then
+    raise "csv: schema must be made by lt.data.schema { ... }"
+  end
   if o.label ~= nil and not schema then raise "csv: label = false has a meaning with a schema only" end
   if not schema or type(o.where) == "function" then
     local frame, stats = read_table(paths, o, where)

@@ -1,10 +1,10 @@
---- Dataset: rows, an order for them, and how they become batches. Every stage returns a new data set over the same rows.
+--- Dataset: rows, an order for them, and how they become batches. A stage returns a new data set over the same rows.
 --- Which rows a batch holds is a function of (seed, epoch, position) alone: not of threads, prefetch or earlier loops.
 --- Tables (rows of texts) and what only they can do are in table.lua, iterating is in iterate.lua.
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
 local rows = require "ltrain.data.rows"
-local raise = bridge.raise
+local raise, fail = bridge.raise, bridge.fail
 
 local Dataset = {}
 local methods = {}
@@ -16,14 +16,14 @@ Dataset.__index = function(_, name)
   for key in pairs(methods) do names[#names + 1] = key end
   table.sort(names)
   local near = bridge.nearest(name, names)
-  raise(("dataset: there is no method '%s'%s"):format(tostring(name), near and (", did you mean '%s'?"):format(near) or ""))
+  fail("dataset: there is no method '%s'%s", tostring(name), near and (", did you mean '%s'?"):format(near) or "")
 end
 
--- source: makes batches (frame_source or tensors), or false for a table; plan: what the stages asked for; progress: where
--- its loops are; about: { where =, schema =, features =, read =, frame = }.
+-- source: makes batches (frame_source or tensors), or false for a table; plan: what the stages asked for; progress:
+-- where its loops are; about: { where =, schema =, features =, read =, frame = }.
 local function make(source, plan, about)
-  return setmetatable({ source = source, plan = plan, about = about, progress = { pass = 1, rows = 0, batches = 0, waits = 0,
-    waited = 0, live = setmetatable({}, { __mode = "v" }) } }, Dataset)
+  local progress = { pass = 1, rows = 0, batches = 0, waits = 0, waited = 0, live = setmetatable({}, { __mode = "v" }) }
+  return setmetatable({ source = source, plan = plan, about = about, progress = progress }, Dataset)
 end
 
 ---@param n integer rows
@@ -49,7 +49,7 @@ Dataset.with = with
 
 local function whole(what, name, v, least)
   if type(v) ~= "number" or v ~= math.floor(v) or v < least then
-    raise(("%s: %s is %s; it must be a whole number of at least %d"):format(what, name, tostring(v), least))
+    fail("%s: %s is %s; it must be a whole number of at least %d", what, name, tostring(v), least)
   end
   return v
 end
@@ -57,8 +57,8 @@ Dataset.whole = whole
 
 -- Stages that choose rows come before shuffle and batch.
 local function choosing(self, what)
-  if self.plan.batch then raise(("%s: it chooses rows; call it before batch"):format(what)) end
-  if self.plan.shuffle then raise(("%s: it chooses rows; call it before shuffle"):format(what)) end
+  if self.plan.batch then fail("%s: it chooses rows; call it before batch", what) end
+  if self.plan.shuffle then fail("%s: it chooses rows; call it before shuffle", what) end
   return self.plan.rows, self.plan.n
 end
 Dataset.choosing = choosing
@@ -78,13 +78,13 @@ end
 ---@param positions integer[]
 function methods:select_rows(positions)
   local list, n = choosing(self, "select_rows")
-  if type(positions) ~= "table" then raise(("select_rows: give a list of positions, got a %s"):format(type(positions))) end
+  if type(positions) ~= "table" then fail("select_rows: give a list of positions, got a %s", type(positions)) end
   local picked, count = rows.at(list, n, positions, "select_rows")
   return with(self, { rows = picked, n = count })
 end
 
 ---Parts by name: each by a rule or function as in filter, or all by fractions, drawn at random by options.seed.
----@param parts table { train = { every = 10, is_not = 9 }, test = { every = 10, is = 9 } } or { train = 0.9, test = 0.1 }
+---@param parts table { train = { every = 10, is_not = 9 }, test = { every = 10, is = 9 } }, or { train = 0.9, ... }
 ---@param options table|nil { seed = 0 }
 ---@return table name -> dataset
 function methods:split(parts, options)
@@ -97,7 +97,7 @@ function methods:split(parts, options)
   for i, name in ipairs(names) do
     local part = parts[name]
     if type(part) == "number" then
-      if not (part >= 0 and part <= 1) then raise(("split: %s is %g; a fraction is from 0 to 1"):format(name, part)) end
+      if not (part >= 0 and part <= 1) then fail("split: %s is %g; a fraction is from 0 to 1", name, part) end
       sum = sum + part
       fractions[#fractions + 1] = { name, part }
       if #fractions ~= i then raise "split: give fractions for all parts, or rules for all" end
@@ -106,7 +106,7 @@ function methods:split(parts, options)
       result[name] = self:filter(part)
     end
   end
-  if sum > 1 + 1e-9 then raise(("split: the fractions add up to %g; they may reach 1"):format(sum)) end
+  if sum > 1 + 1e-9 then fail("split: the fractions add up to %g; they may reach 1", sum) end
   if #fractions > 0 then
     local drawn = rows.fractions(list, n, fractions, options.seed or 0)
     for _, name in ipairs(names) do result[name] = with(self, { rows = drawn[name][1], n = drawn[name][2] }) end
@@ -134,7 +134,8 @@ function methods:skip(n)
   local plan = self.plan
   if plan.copies then raise "skip: call it before repeat_" end
   if plan.batch then
-    return with(self, { first_batch = (plan.first_batch or 0) + n, batches = plan.batches and math.max(plan.batches - n, 0) })
+    local left = plan.batches and math.max(plan.batches - n, 0)
+    return with(self, { first_batch = (plan.first_batch or 0) + n, batches = left })
   end
   if plan.shuffle then
     local window = plan.window or { 0, plan.n }
@@ -146,8 +147,8 @@ function methods:skip(n)
   return with(self, { rows = picked, n = count })
 end
 
----Another order in every epoch, a function of (seed, epoch). The data lie in memory, so all rows are mixed, whatever the
----buffer's size; the number is there for readers used to streams.
+---Another order in every epoch, a function of (seed, epoch). The data lie in memory, so all rows are mixed, whatever
+---the buffer's size; the number is there for readers used to streams.
 ---@param buffer integer|boolean|nil
 ---@param options table|nil { seed = }: else the generator's seed (lt.manual_seed)
 function methods:shuffle(buffer, options)
@@ -157,7 +158,7 @@ function methods:shuffle(buffer, options)
   if buffer == false then return with(self, { shuffle = false }) end
   if buffer ~= nil and buffer ~= true then whole("shuffle", "the buffer", buffer, 1) end
   if options.seed ~= nil and (type(options.seed) ~= "number" or options.seed ~= math.floor(options.seed)) then
-    raise(("shuffle: seed is %s; it must be a whole number"):format(tostring(options.seed)))
+    fail("shuffle: seed is %s; it must be a whole number", tostring(options.seed))
   end
   return with(self, { shuffle = true, seed = options.seed })
 end
@@ -182,16 +183,18 @@ end
 function methods:batch(n, options)
   options = bridge.options("batch", options, { "drop_last" })
   whole("batch", "the size", n, 1)
-  if not self.source then raise(("batch: %s has no ids and numbers yet; encode it by a schema first, dataset:encode(schema)"):format(self.about.where)) end
+  if not self.source then
+    fail("batch: %s has no ids and numbers yet; encode it by a schema first, dataset:encode(schema)", self.about.where)
+  end
   if self.plan.batch then raise "batch: the data set has batches already" end
   return with(self, { batch = n, drop_last = options.drop_last and true or false })
 end
 
----A function of every batch, run in the script's own state when the batch is delivered: what it returns comes out of the
----loop. For work on tensors; what can be said in a schema is done in C.
+---A function of every batch, run in the script's own state when the batch is delivered: what it returns comes out of
+---the loop. For work on tensors; what can be said in a schema is done in C.
 ---@param fn function
 function methods:map(fn)
-  if type(fn) ~= "function" then raise(("map: give a function, got a %s"):format(type(fn))) end
+  if type(fn) ~= "function" then fail("map: give a function, got a %s", type(fn)) end
   if not self.plan.batch then raise "map: its function takes batches; call it after batch" end
   local maps = { unpack(self.plan.maps) }
   maps[#maps + 1] = fn
@@ -203,14 +206,15 @@ end
 ---@param options table|nil { threads = 1 }
 function methods:prefetch(n, options)
   options = bridge.options("prefetch", options, { "threads" })
-  return with(self, { depth = whole("prefetch", "the depth", n or 4, 1), threads = whole("prefetch", "threads", options.threads or 1, 1) })
+  return with(self, { depth = whole("prefetch", "the depth", n or 4, 1),
+    threads = whole("prefetch", "threads", options.threads or 1, 1) })
 end
 
 ---This process's share of every batch: one of `ranks` contiguous parts, counted from 0.
 function methods:shard(rank, ranks)
   whole("shard", "ranks", ranks, 1)
   whole("shard", "rank", rank, 0)
-  if rank >= ranks then raise(("shard: rank %d of %d; ranks count from 0"):format(rank, ranks)) end
+  if rank >= ranks then fail("shard: rank %d of %d; ranks count from 0", rank, ranks) end
   return with(self, { rank = rank, ranks = ranks })
 end
 
@@ -248,7 +252,7 @@ methods.steps = methods.len
 ---What a model is built on; see schema:features().
 function methods:features()
   if self.about.schema then return self.about.schema:features() end
-  if not self.about.features then raise(("features: %s has no schema"):format(self.about.where)) end
+  if not self.about.features then fail("features: %s has no schema", self.about.where) end
   return self.about.features
 end
 
@@ -256,7 +260,9 @@ function Dataset:__tostring()
   local plan, text = self.plan, { ("%d rows of %s"):format(self.plan.n, self.about.where) }
   if not self.source then text[1] = text[1] .. " (texts)" end
   if plan.shuffle then text[#text + 1] = "shuffle" end
-  if plan.window then text[#text + 1] = ("rows %d to %d"):format(plan.window[1], plan.window[1] + plan.window[2] - 1) end
+  if plan.window then
+    text[#text + 1] = ("rows %d to %d"):format(plan.window[1], plan.window[1] + plan.window[2] - 1)
+  end
   if plan.batch then text[#text + 1] = ("batch %d%s"):format(plan.batch, plan.drop_last and " (full ones)" or "") end
   if plan.first_batch then text[#text + 1] = "skip " .. plan.first_batch end
   if plan.batches then text[#text + 1] = "take " .. plan.batches end

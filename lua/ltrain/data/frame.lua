@@ -40,8 +40,8 @@ function M.column(frame, name, what, where)
   if column then return column end
   local names = M.names(frame)
   local near = bridge.nearest(name, names)
-  bridge.raise(("%s: %s has no column \"%s\"; %s"):format(what, where, tostring(name),
-    near and ('did you mean "%s"?'):format(near) or "its columns are " .. table.concat(names, ", ")))
+  bridge.fail("%s: %s has no column \"%s\"; %s", what, where, tostring(name),
+    near and ('did you mean "%s"?'):format(near) or "its columns are " .. table.concat(names, ", "))
 end
 
 ---A new frame of n rows. sources: { { name =, frame =, column =, rows = nil or int64_t[n] }, ... }
@@ -87,7 +87,7 @@ local POINTERS = {
   [0] = ffi.typeof "float *", [1] = ffi.typeof "double *", [4] = ffi.typeof "int64_t *", [5] = ffi.typeof "int32_t *",
 }
 
----A column as pointer and step: the value of row r is pointer[r * step]. Valid while the frame lives and is not written.
+---A column as pointer and step: row r has pointer[r * step]. Valid while the frame lives and is not written.
 function M.strided(frame, column)
   local info = M.info(frame, column)
   local size = tonumber(C.lt_dtype_size(info.dtype))

@@ -23,7 +23,8 @@ function Source.new(frame, parts)
     for k, column in ipairs(part.columns) do keep[i][k - 1] = column end
     c_parts[i - 1].columns, c_parts[i - 1].width, c_parts[i - 1].finite = keep[i], #part.columns, 1
   end
-  return setmetatable({ frame = frame, parts = parts, c_parts = c_parts, keep = keep, class = batches.class(parts) }, Source)
+  return setmetatable({ frame = frame, parts = parts, c_parts = c_parts, keep = keep, class = batches.class(parts) },
+    Source)
 end
 
 local shape = ffi.new "int64_t[2]"

@@ -25,8 +25,8 @@ return setmetatable(data, {
       for key in pairs(FILES) do names[#names + 1] = key end
       table.sort(names)
       local near = bridge.nearest(name, names)
-      bridge.raise(("data: there is no lt.data.%s%s; it has %s"):format(tostring(name),
-        near and (", did you mean lt.data.%s?"):format(near) or "", table.concat(names, ", ")))
+      bridge.fail("data: there is no lt.data.%s%s; it has %s", tostring(name),
+        near and (", did you mean lt.data.%s?"):format(near) or "", table.concat(names, ", "))
     end
     local value = require("ltrain.data." .. file)
     if field ~= "" then value = value[field] end

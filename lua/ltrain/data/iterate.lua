@@ -1,11 +1,11 @@
---- Loops over a data set. A pass is one run through the rows in the order of (seed, pass); a loop is one pass, or as many
---- as repeat_ says. Where a loop is: { seed, epoch, position, rows }, as of the last batch delivered, so that batches
---- made ahead never count. Each turn of the loop is a step scope: tensors of the step before end when the next begins.
+--- Loops over a data set. A pass is one run through the rows in the order of (seed, pass); a loop is one pass, or as
+--- many as repeat_ says. Where a loop is: { seed, epoch, position, rows }, as of the last batch delivered, so that
+--- batches made ahead never count. Each turn of the loop is a step scope: a step's tensors end when the next begins.
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local scope = require "ltrain.scope"
 local rows = require "ltrain.data.rows"
-local C, raise = bridge.C, bridge.raise
+local C, raise, fail = bridge.C, bridge.raise, bridge.fail
 
 local function generator_seed()
   local seed, call = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
@@ -51,7 +51,7 @@ return function(Dataset)
     progress.at = { seed, pass, position }
     local steps, stream, over = scope.steps(), nil, false
 
-    local function fail(message)
+    local function stop_with(message)
       over = true
       if stream then settle(progress, stream) end
       steps:finish()
@@ -61,7 +61,7 @@ return function(Dataset)
     local function mapped(batch)
       for i = 1, #plan.maps do
         batch = plan.maps[i](batch)
-        if batch == nil then fail "map: the function returned nothing; it must return the batch" end
+        if batch == nil then stop_with "map: the function returned nothing; it must return the batch" end
       end
       return batch
     end
@@ -80,7 +80,7 @@ return function(Dataset)
           progress.rows, progress.batches = progress.rows + batch.size, progress.batches + 1
           return mapped(batch)
         elseif message then
-          fail(message)
+          stop_with(message)
         end
         settle(progress, stream)
         stream, position = nil, 0
@@ -96,7 +96,7 @@ return function(Dataset)
     end
   end
 
-  ---The next loop is epoch e (from 1), which decides its order. Does nothing to a loop that restore left half-way in it.
+  ---The next loop is epoch e (from 1), which decides its order. One that restore left half-way in it goes on there.
   ---@param e integer
   function methods:set_epoch(e)
     Dataset.whole("set_epoch", "the epoch", e, 1)
@@ -114,7 +114,8 @@ return function(Dataset)
   ---@return table { seed =, epoch =, position =, rows = }
   function methods:state()
     local progress = self.progress
-    local at = progress.at or { progress.seed or self.plan.seed or generator_seed(), progress.pass, progress.resume or 0 }
+    local seed = progress.seed or self.plan.seed or generator_seed()
+    local at = progress.at or { seed, progress.pass, progress.resume or 0 }
     return { seed = at[1], epoch = at[2], position = at[3], rows = self.plan.n }
   end
 
@@ -128,7 +129,8 @@ return function(Dataset)
     if type(state.seed) ~= "number" then raise "restore: the state has no seed" end
     local _, _, n = self:span()
     if state.rows ~= self.plan.n or state.position > n then
-      raise(("restore: the state is of a data set with %d rows at position %d; this one has %d rows"):format(state.rows, state.position, self.plan.n))
+      fail("restore: the state is of a data set with %d rows at position %d; this one has %d rows", state.rows,
+        state.position, self.plan.n)
     end
     local progress = self.progress
     progress.seed, progress.pass, progress.resume = state.seed, state.epoch, state.position
@@ -136,7 +138,7 @@ return function(Dataset)
     return self
   end
 
-  ---Rows and batches delivered, times and seconds the loop waited for data; what reading the file counted; unseen values.
+  ---Rows and batches delivered, times and seconds spent waiting for them; what reading the file counted; unseen values.
   ---@return table { rows =, batches =, waits =, waited =, read = { rows =, bad =, reports = } }
   function methods:stats()
     local progress = self.progress

@@ -1,9 +1,9 @@
---- What a schema does to the rows of a frame, column by column and in place: texts through functions and vocabularies to
---- ids, numbers through their steps or into buckets. On the first frame it learns what it needs, then it only applies.
+--- What a schema does to the rows of a frame, column by column and in place: texts through functions and vocabularies
+--- to ids, numbers through their steps or into buckets. From the first frame it learns, later ones it only applies to.
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, fail = bridge.C, bridge.check, bridge.fail
 
 local M = {}
 
@@ -171,8 +171,8 @@ function M.apply(field, frame, column, learning, rows)
   local info = frames.info(frame, column)
   if info.kind == C.LT_COLUMN_NUMBER and info.dtype == C.LT_INT32 then return end -- ids since it was read
   if field.was_scripted and not field.fn then
-    raise(('schema: "%s" is made by a function of the script, which no file keeps; pass it again: { transforms = { ["%s"] = function(text) ... end } }'):format(
-      field.name, field.name))
+    fail('schema: "%s" is made by a function of the script, which no file keeps; pass it again: { transforms = { '
+      .. '["%s"] = function(text) ... end } }', field.name, field.name)
   end
   if info.kind == C.LT_COLUMN_TEXT then
     if field.fn then transform(field, frame, column) end

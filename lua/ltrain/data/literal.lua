@@ -1,9 +1,9 @@
---- lt.data.frame: a table of rows from Lua lists and tensors, as if it had been read from a file. For tests, notebooks, and
---- a few rows to predict.
+--- lt.data.frame: a table of rows from Lua lists and tensors, as if it had been read from a file. For tests, notebooks,
+--- and a few rows to predict.
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
-local raise = bridge.raise
+local raise, fail = bridge.raise, bridge.fail
 
 local M = {}
 
@@ -21,17 +21,19 @@ end
 local function column(name, values, n)
   local format = "%.17g"
   if ffi.istype(bridge.handle, values) then
-    if values.ndim_ ~= 1 then raise(("frame: column %s is a tensor with %d dims; it needs one"):format(name, values.ndim_)) end
+    if values.ndim_ ~= 1 then fail("frame: column %s is a tensor with %d dims; it needs one", name, values.ndim_) end
     format = FORMATS[values.dtype] or format
     n = values:size(1)
     values = values:totable()
   elseif type(values) ~= "table" then
-    raise(("frame: column %s is a %s; give a list of values or a tensor"):format(name, type(values)))
+    fail("frame: column %s is a %s; give a list of values or a tensor", name, type(values))
   end
   local texts = {}
   for i = 1, n or #values do
     local v = values[i]
-    if v ~= nil and type(v) == "table" or type(v) == "function" then raise(("frame: value %d of column %s is a %s"):format(i, name, type(v))) end
+    if v ~= nil and type(v) == "table" or type(v) == "function" then
+      fail("frame: value %d of column %s is a %s", i, name, type(v))
+    end
     texts[i] = text_of(v, format)
   end
   return texts
@@ -42,7 +44,7 @@ end
 ---@return table dataset of texts, to be encoded by a schema
 function M.frame(columns, options)
   options = bridge.options("frame", options, { "rows" })
-  if type(columns) ~= "table" then raise(("frame: give a table of columns, got a %s"):format(type(columns))) end
+  if type(columns) ~= "table" then fail("frame: give a table of columns, got a %s", type(columns)) end
   local names, list = {}, {}
   if columns[1] then
     for i, pair in ipairs(columns) do list[i] = { pair[1], pair[2] } end
@@ -57,7 +59,8 @@ function M.frame(columns, options)
     pair[2] = column(tostring(pair[1]), pair[2], options.rows)
     n = n or #pair[2]
     if #pair[2] ~= n then
-      raise(("frame: column %s has %d values and %s has %d; all need the same number"):format(list[1][1], n, pair[1], #list[i][2]))
+      fail("frame: column %s has %d values and %s has %d; all need the same number", list[1][1], n, pair[1],
+        #list[i][2])
     end
   end
   return require("ltrain.data.dataset").from_frame(frames.from_texts(list, n), { where = "the frame" })

@@ -3,7 +3,7 @@
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, fail = bridge.C, bridge.check, bridge.fail
 
 local M = {}
 local new_list = ffi.typeof "int64_t[?]"
@@ -13,13 +13,13 @@ local function rule(where, what)
   bridge.options(what, where, { "every", "is", "is_not" })
   local every, is, is_not = where.every, where.is, where.is_not
   if type(every) ~= "number" or every < 1 or every ~= math.floor(every) then
-    raise(("%s: every is %s; it must be a whole number of at least 1"):format(what, tostring(every)))
+    fail("%s: every is %s; it must be a whole number of at least 1", what, tostring(every))
   end
-  if (is == nil) == (is_not == nil) then raise(("%s: a rule { every = %d } needs either is or is_not"):format(what, every)) end
+  if (is == nil) == (is_not == nil) then fail("%s: a rule { every = %d } needs either is or is_not", what, every) end
   local wanted, list = ffi.new("uint8_t[?]", every), is == nil and is_not or is
   for _, k in ipairs(type(list) == "table" and list or { list }) do
     if type(k) ~= "number" or k < 0 or k >= every or k ~= math.floor(k) then
-      raise(("%s: %s is no remainder of a division by %d; they are 0 to %d"):format(what, tostring(k), every, every - 1))
+      fail("%s: %s is no remainder of a division by %d; they are 0 to %d", what, tostring(k), every, every - 1)
     end
     wanted[k] = 1
   end
@@ -31,7 +31,7 @@ end
 function M.test(where, what)
   if type(where) == "function" then return where end
   if type(where) == "table" then return rule(where, what) end
-  raise(("%s: rows are chosen by a function(i, row) or a rule like { every = 10, is = 9 }, got a %s"):format(what, type(where)))
+  fail("%s: rows are chosen by a function(i, row) or a rule like { every = 10, is = 9 }, got a %s", what, type(where))
 end
 
 -- row.user in a predicate: the value of that column in the current row.
@@ -73,7 +73,7 @@ function M.at(rows, n, positions, what)
   local list = new_list(#positions + 1)
   for k, i in ipairs(positions) do
     if type(i) ~= "number" or i < 0 or i >= n or i ~= math.floor(i) then
-      raise(("%s: entry %d is %s; rows are 0 to %d"):format(what, k, tostring(i), n - 1))
+      fail("%s: entry %d is %s; rows are 0 to %d", what, k, tostring(i), n - 1)
     end
     list[k - 1] = rows and rows[i] or i
   end

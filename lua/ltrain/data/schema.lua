@@ -1,8 +1,8 @@
 --- A schema: which columns are the label, numbers and categories, and what was learnt about them from training rows.
---- The first data set encoded by it teaches it; every later one is only encoded, unseen values becoming id 1. One object
---- serves training, evaluation and export: a model's file carries it.
----   lt.data.schema { label = "clicked", numeric = { "age", { "price", transform = "log1p" } }, categorical = { "user" } }
---- label: a column, or { "rating", at_least = 4 }, { "income", is = ">50K", strip = "." }, { "y", transform = function }
+--- The first data set encoded by it teaches it; every later one is only encoded, unseen values becoming id 1. One
+--- object serves training, evaluation and export: a model's file carries it.
+---   lt.data.schema { label = "clicked", numeric = { "age", { "price", missing = 0 } }, categorical = { "user" } }
+--- label: a column, { "rating", at_least = 4 }, { "income", is = ">50K", strip = "." } or { "y", transform = function }
 --- numeric: { "age", from = column, missing = 0 or "mean", transform = "log1p", "standard", "minmax" or a list },
 ---   as a category: { "age", buckets = 10 (quantiles) or "log2" } or { "age", edges = { 18, 30, 50 } }
 --- categorical: { "genre", from = column, min_count = 2 }, { "device", hash = 100000 }, { "user_id", size = 1000 }: ids
@@ -13,7 +13,7 @@ local bridge = require "ltrain.ffi"
 local fields = require "ltrain.data.fields"
 local frames = require "ltrain.data.frame"
 local learn = require "ltrain.data.learn"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 
 local Schema = {}
 Schema.__index = Schema
@@ -94,7 +94,7 @@ end
 ---Brings a frame, whose column k - 1 is the source of list[k], to ids and numbers; learns when it has not yet.
 function Schema:apply(frame, list, rows, where)
   local learning = not self.fitted
-  if learning and frames.rows(frame) == 0 then raise(("schema: %s has no rows to learn from"):format(where)) end
+  if learning and frames.rows(frame) == 0 then fail("schema: %s has no rows to learn from", where) end
   if learning and #list < #self.fields then
     raise "schema: it is not fitted yet and learns from rows with labels; { label = false } is for later ones"
   end
@@ -105,7 +105,7 @@ function Schema:apply(frame, list, rows, where)
   end
 end
 
----Fields and ids not in the vocabularies, counted when the last data set was encoded: { { name =, seen =, unknown = } }.
+---Values that the vocabularies lack, counted when the last data set was encoded: { { name =, seen =, unknown = } }.
 function Schema:unknown()
   local list, info = {}, ffi.new "lt_vocabulary_info"
   for _, field in ipairs(self.fields) do
@@ -138,7 +138,8 @@ end
 ---@return table[] with the schema itself under .schema
 function Schema:features()
   if not self.fitted then
-    raise "schema: it is not fitted yet; make the training data set first: lt.data.csv(path, { schema = schema }), or call schema:fit(...)"
+    raise("schema: it is not fitted yet; make the training data set first: lt.data.csv(path, { schema = schema }), "
+      .. "or call schema:fit(...)")
   end
   local list, numbers = { schema = self }, {}
   for _, field in ipairs(self.fields) do
@@ -172,7 +173,8 @@ function Schema:__tostring()
   local lines = {}
   for _, field in ipairs(self.fields) do
     local size = self.fitted and field.role == "categorical" and " " .. learn.size(field) or ""
-    lines[#lines + 1] = ("  %-11s %s%s%s"):format(field.role, field.name, field.from ~= field.name and " from " .. field.from or "", size)
+    local from = field.from ~= field.name and " from " .. field.from or ""
+    lines[#lines + 1] = ("  %-11s %s%s%s"):format(field.role, field.name, from, size)
   end
   return ("schema (%s)\n%s"):format(self.fitted and "fitted" or "not fitted", table.concat(lines, "\n"))
 end
@@ -212,11 +214,11 @@ end
 ---@param options table|nil { transforms = { name = function } }: functions are no part of a file
 function M.load(path, options)
   local file, message = io.open(path, "rb")
-  if not file then raise(("schema: %s"):format(message)) end
+  if not file then fail("schema: %s", message) end
   local text = file:read "*a"
   file:close()
   local value, problem = require("ltrain.json").decode(text)
-  if value == nil then raise(("schema: %s: %s"):format(path, problem)) end
+  if value == nil then fail("schema: %s: %s", path, problem) end
   return M.from_table(value, options)
 end
 

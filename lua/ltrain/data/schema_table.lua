@@ -6,7 +6,7 @@ local json = require "ltrain.json"
 local utf8_length = require("ltrain.json_read").utf8_length
 local fields = require "ltrain.data.fields"
 local learn = require "ltrain.data.learn"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 
 local M = {}
 local FORMAT, VERSION = "ltrain.schema", 1
@@ -69,23 +69,28 @@ end
 
 local function damaged(what, ...) raise("schema: the saved schema is damaged: " .. what:format(...)) end
 
-local TYPES = { name = "string", from = "string", role = "string", wants = "string", encoder = "string", strip = "string",
-  min_count = "number", hash = "number", seed = "number", size = "number", buckets = "number", mean = "number",
+local TYPES = { name = "string", from = "string", role = "string", wants = "string", encoder = "string",
+  strip = "string", min_count = "number", hash = "number", seed = "number", size = "number", buckets = "number",
+  mean = "number",
   at_least = "number", above = "number", edges = "table" }
 local ROLES = { label = true, weight = true, numeric = true, categorical = true }
 local WANTS = { number = true, text = true, whole = true }
-local ENCODERS = { vocabulary = "text", log2 = "text", hash = "text", whole = "whole", buckets = "number", edges = "number" }
+local ENCODERS = { vocabulary = "text", log2 = "text", hash = "text", whole = "whole", buckets = "number",
+  edges = "number" }
 
 local function check_field(entry, k)
   if type(entry) ~= "table" then damaged("field %d is no object", k) end
   for _, key in ipairs(PLAIN) do
     local wanted = TYPES[key]
-    if wanted and entry[key] ~= nil and type(entry[key]) ~= wanted then damaged("%s of field %d is a %s", key, k, type(entry[key])) end
+    if wanted and entry[key] ~= nil and type(entry[key]) ~= wanted then
+      damaged("%s of field %d is a %s", key, k, type(entry[key]))
+    end
   end
   if not entry.name or not entry.from or not ROLES[entry.role] or not WANTS[entry.wants] then
     damaged("field %d has no name, from, role or wants", k)
   end
-  if (entry.role == "categorical") ~= (entry.encoder ~= nil) or (entry.encoder and ENCODERS[entry.encoder] ~= entry.wants) then
+  if (entry.role == "categorical") ~= (entry.encoder ~= nil)
+    or (entry.encoder and ENCODERS[entry.encoder] ~= entry.wants) then
     damaged('"%s" is %s with the encoder %s', entry.name, entry.role, tostring(entry.encoder))
   end
   if entry.missing ~= nil and type(entry.missing) ~= "number" and (entry.missing ~= "mean" or not entry.mean) then
@@ -151,9 +156,12 @@ end
 ---@param transforms table name -> function
 ---@return table[] fields
 function M.read(value, transforms)
-  if type(value) ~= "table" or value.format ~= FORMAT then raise(("schema: this is no saved schema; its format should be \"%s\""):format(FORMAT)) end
+  if type(value) ~= "table" or value.format ~= FORMAT then
+    fail("schema: this is no saved schema; its format should be \"%s\"", FORMAT)
+  end
   if value.version ~= VERSION then
-    raise(("schema: it was saved in version %s of the format; this ltrain reads version %d"):format(tostring(value.version), VERSION))
+    fail("schema: it was saved in version %s of the format; this ltrain reads version %d", tostring(value.version),
+      VERSION)
   end
   if type(value.fields) ~= "table" or #value.fields == 0 then damaged "it has no fields" end
   local list, names = {}, {}

@@ -4,7 +4,7 @@ local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local frames = require "ltrain.data.frame"
 local rows = require "ltrain.data.rows"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 
 -- Sources of all columns for frames.compose.
 local function all_columns(self, names)
@@ -19,8 +19,10 @@ return function(Dataset)
   local methods = Dataset.methods
 
   local function need_table(self, what)
-    if not self.about.frame then raise(("%s: %s are no table"):format(what, self.about.where)) end
-    if self.source then raise(("%s: %s is encoded already; do this to the table, before the schema"):format(what, self.about.where)) end
+    if not self.about.frame then fail("%s: %s are no table", what, self.about.where) end
+    if self.source then
+      fail("%s: %s is encoded already; do this to the table, before the schema", what, self.about.where)
+    end
     Dataset.choosing(self, what)
   end
 
@@ -37,7 +39,7 @@ return function(Dataset)
   ---@param name string
   function methods:column(name)
     local frame, column = self.about.frame, nil
-    if not frame then raise(("column: %s have no columns; the batches hold them"):format(self.about.where)) end
+    if not frame then fail("column: %s have no columns; the batches hold them", self.about.where) end
     for _, part in ipairs(self.source and self.source.parts or {}) do
       for k, known in ipairs(part.names) do
         if known == name then column = part.columns[k] end
@@ -49,14 +51,16 @@ return function(Dataset)
     return values
   end
 
-  ---Encodes the rows of a table by a schema. A schema that is not fitted learns from these rows, so they must be training
-  ---rows; the message it prints names them.
+  ---Encodes the rows of a table by a schema. A schema that is not fitted learns from these rows, so they must be
+  ---training rows; the message it prints names them.
   ---@param schema table
   ---@param options table|nil { label = false } for rows that have no label
   ---@return table dataset of ids and numbers
   function methods:encode(schema, options)
     options = bridge.options("encode", options, { "label" })
-    if not require("ltrain.data.schema").is(schema) then raise "encode: schema must be made by lt.data.schema { ... }" end
+    if not require("ltrain.data.schema").is(schema) then
+      raise "encode: schema must be made by lt.data.schema { ... }"
+    end
     need_table(self, "encode")
     local about, plan = self.about, self.plan
     local list, sources = schema:selection(options), {}
@@ -67,17 +71,17 @@ return function(Dataset)
     end
     local frame = frames.compose(sources, plan.n)
     schema:apply(frame, list, plan.rows, about.where)
-    return Dataset.from_frame(frame, { where = about.where, read = about.read, schema = schema, parts = schema:layout(list),
-      unknown = schema:unknown() })
+    return Dataset.from_frame(frame, { where = about.where, read = about.read, schema = schema,
+      parts = schema:layout(list), unknown = schema:unknown() })
   end
 
   ---Adds the columns of another table, found by a key that is unique there. The order of rows stays.
   ---@param other table
   ---@param key string|string[] a column of both, or { name here, name there }
-  ---@param options table|nil { missing = "error" | "empty": rows whose key the other lacks, prefix = "": of the added names }
+  ---@param options table|nil { missing = "error" | "empty" (keys the other lacks), prefix = "" (of the added names) }
   function methods:join(other, key, options)
     options = bridge.options("join", options, { "missing", "prefix" })
-    if not Dataset.is(other) then raise(("join: give a table read by lt.data.csv, got a %s"):format(type(other))) end
+    if not Dataset.is(other) then fail("join: give a table read by lt.data.csv, got a %s", type(other)) end
     need_table(self, "join")
     need_table(other, "join")
     local mine, theirs = key, key
@@ -91,13 +95,13 @@ return function(Dataset)
     local matched = ffi.new("int64_t[?]", n + 1)
     check(C.lt_frame_match(base, left_key, right, right_key, matched))
     if options.missing ~= nil and options.missing ~= "error" and options.missing ~= "empty" then
-      raise(("join: missing is '%s'; it can be 'error' or 'empty'"):format(tostring(options.missing)))
+      fail("join: missing is '%s'; it can be 'error' or 'empty'", tostring(options.missing))
     end
     if options.missing ~= "empty" then
       for i = 0, n - 1 do
         if matched[i] < 0 then
-          raise(('join: row %d has the %s "%s", which %s lacks; pass { missing = "empty" } to leave its columns empty'):format(
-            i, mine, tostring(frames.reader(base, left_key)(i)), other.about.where))
+          fail('join: row %d has the %s "%s", which %s lacks; pass { missing = "empty" } to leave its columns empty',
+            i, mine, tostring(frames.reader(base, left_key)(i)), other.about.where)
         end
       end
     end
@@ -109,7 +113,9 @@ return function(Dataset)
     for k, name in ipairs(frames.names(right)) do
       local new = (options.prefix or "") .. name
       if k - 1 ~= right_key then
-        if known[new] then raise(('join: both tables have a column "%s"; pass { prefix = "..." } for those of %s'):format(new, other.about.where)) end
+        if known[new] then
+          fail('join: both tables have a column "%s"; pass { prefix = "..." } for those of %s', new, other.about.where)
+        end
         sources[#sources + 1] = { name = new, frame = right, column = k - 1, rows = matched }
       end
     end
@@ -131,7 +137,7 @@ return function(Dataset)
   ---The rows of both, this one's first: for the last fit on training and validation rows.
   ---@param other table
   function methods:concat(other)
-    if not Dataset.is(other) then raise(("concat: give a data set, got a %s"):format(type(other))) end
+    if not Dataset.is(other) then fail("concat: give a data set, got a %s", type(other)) end
     local list, n = Dataset.choosing(self, "concat")
     local more, m = Dataset.choosing(other, "concat")
     if self.about.frame ~= nil and rawequal(self.about.frame, other.about.frame) or
@@ -142,14 +148,15 @@ return function(Dataset)
     local one, two = self.about, other.about
     if not one.frame or not two.frame then raise "concat: tensors are joined by lt.cat before from_tensors" end
     if not self.source or not other.source then
-      raise(("concat: %s and %s are tables of different files; read them together, lt.data.csv { path, path }, or encode both by one schema"):format(one.where, two.where))
+      fail("concat: %s and %s are tables of different files; read them together, lt.data.csv { path, path }, or "
+        .. "encode both by one schema", one.where, two.where)
     end
     if one.schema ~= two.schema or #self.source.parts ~= #other.source.parts then
-      raise(("concat: %s and %s were encoded by different schemas"):format(one.where, two.where))
+      fail("concat: %s and %s were encoded by different schemas", one.where, two.where)
     end
     local frame, added = encoded(self), encoded(other)
     check(C.lt_frame_append(frame, added))
-    return Dataset.from_frame(frame, { where = one.where .. " and " .. two.where, schema = one.schema, features = one.features,
-      parts = self.source.parts })
+    return Dataset.from_frame(frame, { where = one.where .. " and " .. two.where, schema = one.schema,
+      features = one.features, parts = self.source.parts })
   end
 end

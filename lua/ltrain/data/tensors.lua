@@ -4,7 +4,7 @@ local bridge = require "ltrain.ffi"
 local op = require "ltrain.op"
 local batches = require "ltrain.data.batch"
 local rows_of = require "ltrain.data.rows"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 local f, H = op.functions, bridge.handle
 
 local M = {}
@@ -51,8 +51,8 @@ function Stream:close() end
 
 -- ---- public ----
 
----A data set whose rows are the first dim of tensors: batch.x, batch.y, ... by the names given. Nothing is copied until a
----batch is made; shuffled batches are gathered, others are views.
+---A data set whose rows are the first dim of tensors: batch.x, batch.y, ... by the names given. Nothing is copied until
+---a batch is made; shuffled batches are gathered, others are views.
 ---@param tensors table { x = tensor, y = tensor, ... }
 ---@return table dataset
 function M.from_tensors(tensors)
@@ -62,10 +62,10 @@ function M.from_tensors(tensors)
   table.sort(names)
   for i, name in ipairs(names) do
     local t = tensors[name]
-    if not ffi.istype(H, t) then raise(("from_tensors: %s is a %s; it must be a tensor"):format(name, type(t))) end
-    if t.ndim_ == 0 then raise(("from_tensors: %s is a single number; rows are the first dim"):format(name)) end
+    if not ffi.istype(H, t) then fail("from_tensors: %s is a %s; it must be a tensor", name, type(t)) end
+    if t.ndim_ == 0 then fail("from_tensors: %s is a single number; rows are the first dim", name) end
     if n and t:size(1) ~= n then
-      raise(("from_tensors: %s has %d rows and %s has %d; all need the same number"):format(names[1], n, name, t:size(1)))
+      fail("from_tensors: %s has %d rows and %s has %d; all need the same number", names[1], n, name, t:size(1))
     end
     n = t:size(1)
     parts[i] = { name = name, tensor = t:detach():keep() }
@@ -80,7 +80,8 @@ local function read_idx(path)
   local out = ffi.new "lt_buffer *[1]"
   check(C.lt_idx_read(path, dtype, ndim, shape, out))
   local t = H()
-  local status = C.lt_from_memory(dtype[0], ndim[0], shape, C.lt_buffer_data(out[0]), out[0], ffi.cast("void *", C.lt_buffer_release), t)
+  local status = C.lt_from_memory(dtype[0], ndim[0], shape, C.lt_buffer_data(out[0]), out[0],
+    ffi.cast("void *", C.lt_buffer_release), t)
   if status < 0 then C.lt_buffer_release(out[0]) end
   check(status)
   return t
