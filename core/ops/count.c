@@ -52,15 +52,17 @@ static int nonzero_cpu(lt_args *c) {
     const void *data = lt_ptr(x);
 #pragma omp parallel for schedule(static) num_threads(lt_threads_for(x->n))
     for (int64_t k = 0; k < chunks; k++) {
-      int64_t *to = out + start[k] * x->ndim;
+      int64_t *to = out + start[k] * x->ndim, at[LT_MAX_DIMS], rest = k * CHUNK;
+      for (int d = x->ndim - 1; d >= 0; d--) {
+        at[d] = rest % x->shape[d];
+        rest /= x->shape[d];
+      }
       for (int64_t i = k * CHUNK; i < x->n && i < (k + 1) * CHUNK; i++) {
-        if (!is_set(data, x->dtype, i)) continue;
-        int64_t rest = i;
-        for (int d = x->ndim - 1; d >= 0; d--) {
-          to[d] = rest % x->shape[d];
-          rest /= x->shape[d];
+        if (is_set(data, x->dtype, i)) {
+          for (int d = 0; d < x->ndim; d++) to[d] = at[d];
+          to += x->ndim;
         }
-        to += x->ndim;
+        for (int d = x->ndim - 1; d >= 0 && ++at[d] == x->shape[d]; d--) at[d] = 0;
       }
     }
   }

@@ -95,10 +95,19 @@ static void open_unit(const lt_args *c, const uint32_t *words, int64_t n, double
   else
     for (int64_t i = 0; i < n; i++) out[i] = lt_open32(words[i]);
 }
+LT_CLONES static void middle_quantiles(const double *p, int64_t n, double *z) {
+  for (int64_t i = 0; i < n; i++) z[i] = lt_quantile_middle(p[i]);
+}
+/* lt_normal_quantile of each, the part without branches for all of them first. */
+static void quantiles(const double *p, int64_t n, double *z) {
+  middle_quantiles(p, n, z);
+  for (int64_t i = 0; i < n; i++)
+    if (!lt_quantile_is_middle(p[i])) z[i] = lt_quantile_tail(p[i]);
+}
 static void make_randn(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
-  double *v = out;
-  open_unit(c, words, n, v);
-  for (int64_t i = 0; i < n; i++) v[i] = lt_normal_quantile(v[i]);
+  double p[LT_BLOCK] = {0};
+  open_unit(c, words, n, p);
+  quantiles(p, n, out);
 }
 static int randn_cpu(lt_args *c) { return draw(c, make_randn); }
 const lt_op lt_op_randn = {.name = "randn",
@@ -132,7 +141,7 @@ const lt_op lt_op_normal = {
  * mean are mirrored, because probabilities near 1 have no digits left. */
 static void make_truncated(const lt_args *c, const uint32_t *words, int64_t n, void *out) {
   const double *f = c->attr->f, half = 0.70710678118654752440;
-  double *v = out, a = (f[2] - f[0]) / f[1], z = (f[3] - f[0]) / f[1];
+  double *v = out, p[LT_BLOCK] = {0}, a = (f[2] - f[0]) / f[1], z = (f[3] - f[0]) / f[1];
   bool mirrored = a > 0;
   if (mirrored) {
     double swap = -a;
@@ -140,12 +149,10 @@ static void make_truncated(const lt_args *c, const uint32_t *words, int64_t n, v
     z = swap;
   }
   double from = 0.5 * erfc(-a * half), to = 0.5 * erfc(-z * half);
-  open_unit(c, words, n, v);
-  for (int64_t i = 0; i < n; i++) {
-    double q = lt_normal_quantile(fmin(fmax(from + v[i] * (to - from), 0x1p-1021), 1 - 0x1p-53));
-    double x = f[0] + f[1] * (mirrored ? -q : q);
-    v[i] = fmin(fmax(x, f[2]), f[3]);
-  }
+  open_unit(c, words, n, p);
+  for (int64_t i = 0; i < n; i++) p[i] = fmin(fmax(from + p[i] * (to - from), 0x1p-1021), 1 - 0x1p-53);
+  quantiles(p, n, v);
+  for (int64_t i = 0; i < n; i++) v[i] = fmin(fmax(f[0] + f[1] * (mirrored ? -v[i] : v[i]), f[2]), f[3]);
 }
 static int truncated_normal_shape(lt_args *c) {
   const double *f = c->attr->f;

@@ -36,7 +36,7 @@ void lt_rank_line(const void *data, int dtype, int64_t stride, int64_t n, bool d
   }
 }
 
-enum { RUN = 16, RADIX_FROM = 1024, DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT };
+enum { RUN = 16, RADIX_FROM = 64, DIGIT = 8, DIGITS = 8, BUCKETS = 1 << DIGIT };
 
 static void insertion(lt_ranked *v, int64_t n) {
   for (int64_t i = 1; i < n; i++) {

@@ -37,11 +37,13 @@ typedef struct row_sum {
   int id_dtype;
   int64_t n, width;
 } row_sum;
+enum { AHEAD = 8 }; /* rows fetched before their turn: they lie anywhere */
 #define ADD_ROWS(T)                                                                                                    \
   static void add_rows_##T(const row_sum *s, int64_t first, int64_t last, int64_t owner, int64_t owners) {             \
     for (int64_t k = 0; k < s->n; k++) {                                                                               \
       int64_t id = lt_id_at(s->ids, s->id_dtype, k);                                                                   \
       if (owners > 1 && id % owners != owner) continue;                                                                \
+      if (k + AHEAD < s->n) __builtin_prefetch((T *)s->to + lt_id_at(s->ids, s->id_dtype, k + AHEAD) * s->width, 1);   \
       T *to = (T *)s->to + id * s->width;                                                                              \
       const T *from = (const T *)s->from + k * s->width;                                                               \
       for (int64_t j = first; j < last; j++) to[j] += from[j];                                                         \

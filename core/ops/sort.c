@@ -219,34 +219,39 @@ static int as_dtype(lt_tensor *t, int dtype, lt_tensor **out) {
   lt_tensor_release(same);
   return status;
 }
+/* How many of the m keys of a line are below `key`; halving without branches, which would be guessed wrong. */
+static int64_t count_below(const uint64_t *line, int64_t m, uint64_t key) {
+  const uint64_t *at = line;
+  for (; m > 1; m -= m / 2) at += at[m / 2 - 1] < key ? m / 2 : 0;
+  return at - line + (*at < key);
+}
 static int search_lines(lt_args *c, const lt_tensor *edges, const lt_tensor *x, lt_tensor *out) {
-  int64_t m = edges->shape[edges->ndim - 1], lines = edges->ndim > 1 ? edges->n / (m ? m : 1) : 1,
-          n = lines ? x->n / lines : 0;
-  int64_t size = lt_dtype_size(x->dtype), *found = lt_ptr(out);
-  bool right = c->attr->i[0];
-  lt_ranked *keys;
+  enum { BLOCK = 256 };
+  int64_t m = edges->shape[edges->ndim - 1], lines = edges->ndim > 1 ? edges->n / (m ? m : 1) : 1;
+  int64_t n = lines ? x->n / lines : 0, size = lt_dtype_size(x->dtype), *found = lt_ptr(out);
+  uint64_t right = c->attr->i[0] != 0; /* edges equal to the value count too: compare with the next key */
+  lt_ranked *ranked;
   int one;
   if (m == 0) {
     memset(found, 0, (size_t)x->n * sizeof *found);
     return LT_OK;
   }
-  LT_TRY(scratch(1, edges->n, &one, &keys));
-  lt_rank_line(lt_ptr(edges), edges->dtype, 1, edges->n, false, keys);
+  LT_TRY(scratch(1, edges->n, &one, &ranked));
+  uint64_t *keys = (uint64_t *)ranked; /* packed over the ranked elements they come from */
+  lt_rank_line(lt_ptr(edges), edges->dtype, 1, edges->n, false, ranked);
+  for (int64_t i = 0; i < edges->n; i++) keys[i] = ranked[i].key;
 #pragma omp parallel for schedule(static) num_threads(lt_threads_for(x->n * 16))
-  for (int64_t i = 0; i < x->n; i++) {
-    const lt_ranked *line = keys + i / n * m;
-    lt_ranked v;
-    lt_rank_line((const char *)lt_ptr(x) + i * size, x->dtype, 1, 1, false, &v);
-    int64_t low = 0, count = m; /* the first edge not below v (right: above v) */
-    while (count > 0) {
-      int64_t half = count / 2, middle = low + half;
-      bool after = right ? line[middle].key <= v.key : line[middle].key < v.key;
-      low = after ? middle + 1 : low;
-      count = after ? count - half - 1 : half;
+  for (int64_t first = 0; first < x->n; first += BLOCK) {
+    lt_ranked v[BLOCK];
+    int64_t count = x->n - first < BLOCK ? x->n - first : BLOCK;
+    lt_rank_line((const char *)lt_ptr(x) + first * size, x->dtype, 1, count, false, v);
+    for (int64_t i = 0; i < count; i++) {
+      const uint64_t *line = lines == 1 ? keys : keys + (first + i) / n * m;
+      bool all = right && v[i].key == UINT64_MAX; /* has no next key: nothing is above it */
+      found[first + i] = all ? m : count_below(line, m, v[i].key + right);
     }
-    found[i] = low;
   }
-  scratch_free(keys, one, edges->n);
+  scratch_free(ranked, one, edges->n);
   return LT_OK;
 }
 static int searchsorted_cpu(lt_args *c) {
