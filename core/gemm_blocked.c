@@ -100,11 +100,11 @@ static void run_strip(const product *p, int64_t rows, int64_t columns, int64_t s
   }
 }
 
-/* a is read in place, by rows or by columns, unless the stride sends everything to the same lines of the caches. */
+/* a is read in place, by rows or by columns, unless the distance of columns sends them all to the same cache lines. */
 static bool must_pack_a(const product *p) {
   if (p->g.k == 1 || p->g.m == 1) return false;
-  if (p->g.a_row == 1) return p->g.a_col * p->kern->size % 1024 == 0;
-  return p->g.a_col != 1 || p->g.a_row * p->kern->size % 2048 == 0;
+  if (p->g.a_row == 1) return p->g.a_col * p->kern->size % 2048 == 0;
+  return p->g.a_col != 1;
 }
 
 static void run_block(const product *p, int64_t task, char *scratch) {

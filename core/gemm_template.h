@@ -122,16 +122,18 @@ static TARGET void NAME(pack)(void *out, int64_t width, int64_t lanes, int64_t k
     for (int64_t p = 0; p < k; p++, to += width, from += step_stride)
       for (int64_t j = 0; j < lanes; j++) to[j] = from[j];
   } else {
-    int64_t p = 0;
-    if (step_stride == 1)
-      for (; p + TRANSPOSE <= k; p += TRANSPOSE) {
-        int64_t j = 0;
-        for (; j + TRANSPOSE <= lanes; j += TRANSPOSE)
-          TRANSPOSE_SQUARE(to + p * width + j, width, from + p + j * lane_stride, lane_stride);
-        for (; j < lanes; j++)
-          for (int64_t q = p; q < p + TRANSPOSE; q++) to[q * width + j] = from[q + j * lane_stride];
+    int64_t whole = step_stride == 1 ? k - k % TRANSPOSE : 0; /* whole cache lines are written at a time */
+    for (int64_t j = 0; j < lanes; j += 2 * TRANSPOSE) {
+      int64_t end = lanes - j < 2 * TRANSPOSE ? lanes : j + 2 * TRANSPOSE;
+      for (int64_t p = 0; p < whole; p += TRANSPOSE) {
+        int64_t l = j;
+        for (; l + TRANSPOSE <= end; l += TRANSPOSE)
+          TRANSPOSE_SQUARE(to + p * width + l, width, from + p + l * lane_stride, lane_stride);
+        for (; l < end; l++)
+          for (int64_t q = p; q < p + TRANSPOSE; q++) to[q * width + l] = from[q + l * lane_stride];
       }
-    for (; p < k; p++)
+    }
+    for (int64_t p = whole; p < k; p++)
       for (int64_t j = 0; j < lanes; j++) to[p * width + j] = from[p * step_stride + j * lane_stride];
   }
 }
