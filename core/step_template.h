@@ -87,7 +87,7 @@ static inline void NAME(prefetch)(const lt_step_job *j, int64_t row) {
 /* Rows first..last-1 of the gradient: table row ids[k] gets values[k]. */
 static inline __attribute__((always_inline)) void NAME(lazy)(const int kernel, const lt_step_job *j, int64_t first,
                                                              int64_t last) {
-  enum { AHEAD = 8 };
+  enum { AHEAD = 6 };
   NAME(numbers) c = NAME(numbers_of)(&j->touched);
   for (int64_t k = first; k < last; k++) {
     if (k + AHEAD < last) NAME(prefetch)(j, NAME(row_at)(j, k + AHEAD));
