@@ -56,7 +56,7 @@ static int spawn(lua_State *L) {
     dup2(pipes[1], STDOUT_FILENO);
     dup2(pipes[1], STDERR_FILENO);
     signal(SIGINT, SIG_DFL);
-    execv(argv[0], (char *const *)argv);
+    execvp(argv[0], (char *const *)argv);
     dprintf(STDERR_FILENO, "cannot start %s: %s\n", argv[0], strerror(errno));
     _exit(EXIT_NO_EXEC);
   }

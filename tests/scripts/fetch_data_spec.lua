@@ -25,11 +25,11 @@ describe("fetch_data", function()
   teardown(function() os.execute("rm -r '" .. folder .. "'") end)
 
   it("wants the name of a data set", function()
-    local output, status = fetch ""
-    assert.is_truthy(output:find("usage: scripts/fetch_data.sh ml-100k", 1, true))
-    assert.are.equal(2, status)
-    _, status = fetch "ml-100m"
-    assert.are.equal(2, status)
+    for _, arguments in ipairs { "", "ml-100m", "ml-100k --from" } do
+      local output, status = fetch(arguments)
+      assert.is_truthy(output:find("usage: scripts/fetch_data.sh ml-100k", 1, true))
+      assert.are.equal(2, status)
+    end
   end)
 
   it("leaves nothing when the archive cannot be had", function()
