@@ -126,6 +126,8 @@ struct lt_csv {
   char *carry; /* the start of the next block */
   int64_t carry_bytes, carry_capacity;
   bool file_ended, source_ended;
+  int read_status; /* < 0: reading failed behind the carry, and read_error says how */
+  char read_error[512];
   csv_block *spare; /* the next block, made ahead so that failures always have one */
   /* the consumer's */
   int32_t at_file;

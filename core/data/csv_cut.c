@@ -3,6 +3,7 @@
  * is copied, into the next one. Failures become blocks too, so that rows before them are still delivered. */
 #include "csv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 int csv_read_more(lt_csv *c, int64_t more) {
@@ -68,10 +69,17 @@ static void end_last_line(lt_csv *c) {
   c->carry[c->carry_bytes++] = '\n';
 }
 
+/* A failure to read waits until the complete rows before it have been handed over. */
+static void keep_failure(lt_csv *c, int status) {
+  c->read_status = status;
+  if (status < 0) snprintf(c->read_error, sizeof c->read_error, "%s", lt_last_error());
+}
+
 static int cut_block(lt_csv *c, csv_block *b) {
   int64_t want = c->options.block_bytes, opened;
   for (;;) {
-    while (c->carry_bytes < want && !c->file_ended) LT_TRY(csv_read_more(c, want - c->carry_bytes));
+    while (c->carry_bytes < want && !c->file_ended && !c->read_status)
+      keep_failure(c, csv_read_more(c, want - c->carry_bytes));
     if (c->file_ended) {
       end_last_line(c);
       return hand_over(c, b, c->carry_bytes);
@@ -79,6 +87,7 @@ static int cut_block(lt_csv *c, csv_block *b) {
     lt_scan scan = csv_scanner(c, c->carry);
     int64_t cut = lt_scan_last_row(&scan, c->carry_bytes, &opened);
     if (cut > 0) return hand_over(c, b, cut);
+    if (c->read_status) return lt_fail(c->read_status, "%s", c->read_error);
     if (c->carry_bytes > c->options.max_line_bytes) {
       b->too_long = true;
       c->source_ended = true;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum phase { HEADER, BODY, TRAILER, PADDING };
+enum phase { HEADER, BODY, TRAILER, PADDING, DAMAGED };
 enum { FLAG_HCRC = 2, FLAG_EXTRA = 4, FLAG_NAME = 8, FLAG_COMMENT = 16, FLAG_RESERVED = 0xe0 };
 
 typedef struct gzip_state {
@@ -131,13 +131,14 @@ static int inflate_some(lt_stream *s, char *out, int64_t capacity, int64_t *got)
   int status = isal_inflate(f);
   s->begin = s->end - f->avail_in;
   *got = room - f->avail_out;
-  if (status < 0) return damaged(s, "invalid compressed data");
   if (g->zlib)
     g->checksum = isal_adler32(g->checksum, (uint8_t *)out, (uint64_t)*got);
   else
     g->checksum = crc32_gzip_refl(g->checksum, (uint8_t *)out, (uint64_t)*got);
   g->member_text += *got;
-  if (f->block_state == ISAL_BLOCK_FINISH) {
+  if (status < 0) {
+    g->phase = DAMAGED; /* said once the text before the damage has been handed out */
+  } else if (f->block_state == ISAL_BLOCK_FINISH) {
     give_back(s);
     g->phase = TRAILER;
   }
@@ -192,6 +193,7 @@ static int gzip_read(lt_stream *s, char *out, int64_t capacity, int64_t *got) {
       break;
     case TRAILER: LT_TRY(trailer(s)); break;
     case PADDING: LT_TRY(padding(s, &ended)); break;
+    case DAMAGED: return damaged(s, "invalid compressed data");
     }
   }
   return LT_OK;

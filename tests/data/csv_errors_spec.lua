@@ -189,6 +189,13 @@ describe("csv refuses", function()
     assert.is_true(text > 1000 and text < 400004)
     assert.equal(("csv: %s/cut.gz: truncated at compressed byte 300 (%d bytes of text were read); the copy is "
       .. "incomplete, fetch it again"):format(folder, text), message)
+    local csv, out, rows = reading.open(folder .. "/cut.gz", { threads = 2 }, { TWO[1] }), ffi.new "lt_frame *[1]", 0
+    while C.lt_csv_next(csv, out) >= 0 do
+      rows = rows + tonumber(C.lt_frame_rows(out[0]))
+      C.lt_frame_release(out[0])
+    end
+    assert.equal(message, ffi.string(C.lt_last_error()))
+    assert.equal(math.floor((text - 4) / 4), rows)
   end)
 
   it("options that make no sense", function()
