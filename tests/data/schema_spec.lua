@@ -169,8 +169,9 @@ describe("schema", function()
     assert.equal(s:hash(), again:hash())
     assert.equal(16, #s:hash())
     local one, two = lt.data.frame(ROWS):encode(s), lt.data.frame(ROWS):encode(again)
-    for _, name in ipairs { "n", "b", "l", "e", "c", "h", "id", "f" } do assert.same(one:column(name),
-      two:column(name)) end
+    for _, name in ipairs { "n", "b", "l", "e", "c", "h", "id", "f" } do
+      assert.same(one:column(name), two:column(name))
+    end
     again:save(path .. "2")
     assert.equal(spec.read(path), spec.read(path .. "2"))
     spec.remove(folder)
@@ -214,11 +215,16 @@ describe("schema", function()
       damaged(function(t) t.fields[1].name = nil end))
     assert.equal("schema: the saved schema is damaged: name of field 1 is a number",
       damaged(function(t) t.fields[1].name = 3 end))
-    assert.equal('schema: the saved schema is damaged: "c" needs as many counts as values',
-      damaged(function(t) t.fields[2].counts[3] = 1 end))
-    assert.equal('schema: the saved schema is damaged: value 1 of "c"',
-      damaged(function(t) t.fields[2].values[1] = { hex = "zz" } end))
-    assert.equal('vocabulary add: "a" is in "c" twice', damaged(function(t) t.fields[2].values[2] = "a" end))
+    local values = s:to_table().fields[2].vocabulary
+    assert.equal("ltrain-vocabulary 1 map 1 0 2\tc\n1\ta\n1\tb\n", values)
+    assert.equal('schema: the saved schema is damaged: "c": vocabulary load: line 3: missing; the text was cut or '
+      .. "edited", damaged(function(t) t.fields[2].vocabulary = values:sub(1, -5) end))
+    assert.equal('schema: the saved schema is damaged: "c": vocabulary add: "a" is in "c" twice',
+      damaged(function(t) t.fields[2].vocabulary = values:gsub("\tb", "\ta") end))
+    assert.equal('schema: the saved schema is damaged: the vocabulary of "c"',
+      damaged(function(t) t.fields[2].vocabulary = { hex = "zz" } end))
+    assert.equal('schema: the saved schema is damaged: "c" has a vocabulary of another kind',
+      damaged(function(t) t.fields[2].vocabulary = "ltrain-vocabulary 1 whole 5 0 0\tc\n" end))
     assert.equal('schema: the saved schema is damaged: step 1 of "n"',
       damaged(function(t) t.fields[1].steps[1].scale = 0 end))
     assert.equal('schema: the saved schema is damaged: "c" is categorical with the encoder none',

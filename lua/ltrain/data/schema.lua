@@ -185,10 +185,10 @@ function Schema:to_table() return require("ltrain.data.schema_table").write(self
 ---A number of 16 hexadecimal digits that changes with anything that changes ids or numbers.
 ---@return string
 function Schema:hash()
-  local h = 0xcbf29ce484222325ULL -- FNV-1a
+  local h = ffi.new("uint64_t[1]", 0xcbf29ce484222325ULL) -- FNV-1a; in memory, where compiled code needs no box for it
   local text = require("ltrain.json").encode(self:to_table())
-  for i = 1, #text do h = bit.bxor(h, text:byte(i)) * 0x100000001b3ULL end
-  return bit.tohex(h, 16)
+  for i = 1, #text do h[0] = bit.bxor(h[0], text:byte(i)) * 0x100000001b3ULL end
+  return bit.tohex(h[0], 16)
 end
 
 ---Writes the schema as JSON, whole or not at all.

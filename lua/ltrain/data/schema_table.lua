@@ -26,16 +26,17 @@ local function portable(text)
   return text
 end
 
-local function write_vocabulary(v, entry)
-  local info = ffi.new "lt_vocabulary_info"
-  local text, length, count = ffi.new "const char *[1]", ffi.new "int64_t[1]", ffi.new "int64_t[1]"
-  C.lt_vocabulary_describe(v, info)
-  entry.values, entry.counts = json.array(), json.array()
-  for id = tonumber(info.first), tonumber(info.size) - 1 do
-    check(C.lt_vocabulary_text(v, id, text, length, count))
-    entry.values[id - 1] = portable(ffi.string(text[0], length[0]))
-    entry.counts[id - 1] = tonumber(count[0])
-  end
+local ESCAPES = { ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r" }
+
+-- The vocabulary's own text: a head line, then "count TAB value" for each id. Its name is the feature's, whichever way
+-- the training file was read.
+local function write_vocabulary(field)
+  local out = ffi.new "lt_buffer *[1]"
+  check(C.lt_vocabulary_save(field.vocabulary, out))
+  local text = ffi.string(C.lt_buffer_data(out[0]), C.lt_buffer_bytes(out[0]))
+  C.lt_buffer_release(out[0])
+  local head, rest = text:match "^([^\t]*\t)[^\n]*(\n.*)$"
+  return portable(head .. field.name:gsub("[\\\n\t\r]", ESCAPES) .. rest)
 end
 
 local function write_field(field)
@@ -52,7 +53,7 @@ local function write_field(field)
     end
   end
   if field.fn and field.scripted or field.was_scripted then entry.scripted = true end
-  if field.encoder == "vocabulary" or field.encoder == "log2" then write_vocabulary(field.vocabulary, entry) end
+  if field.encoder == "vocabulary" or field.encoder == "log2" then entry.vocabulary = write_vocabulary(field) end
   return entry
 end
 
@@ -110,25 +111,19 @@ local function read_steps(entry)
   return steps, learnt
 end
 
-local function read_text(value, entry, k)
+local function read_text(value, entry)
   if type(value) == "string" then return value end
   local hex = type(value) == "table" and value.hex
-  if type(hex) ~= "string" or #hex % 2 ~= 0 or hex:find "%X" then damaged('value %d of "%s"', k, entry.name) end
+  if type(hex) ~= "string" or #hex % 2 ~= 0 or hex:find "%X" then damaged('the vocabulary of "%s"', entry.name) end
   return (hex:gsub("..", function(h) return string.char(tonumber(h, 16)) end))
 end
 
 local function read_vocabulary(entry)
-  if type(entry.values) ~= "table" or type(entry.counts) ~= "table" or #entry.values ~= #entry.counts then
-    damaged('"%s" needs as many counts as values', entry.name)
-  end
-  local out = ffi.new "lt_vocabulary *[1]"
-  check(C.lt_vocabulary_new(entry.name, entry.min_count or 1, out))
-  local vocabulary = learn.own(out[0])
-  for k, value in ipairs(entry.values) do
-    local text, count = read_text(value, entry, k), entry.counts[k]
-    if type(count) ~= "number" or count < 0 then damaged('count %d of "%s"', k, entry.name) end
-    check(C.lt_vocabulary_add(vocabulary, text, #text, count))
-  end
+  local text, out = read_text(entry.vocabulary, entry), ffi.new "lt_vocabulary *[1]"
+  if C.lt_vocabulary_load(text, #text, out) < 0 then damaged('"%s": %s', entry.name, bridge.last_error()) end
+  local vocabulary, info = learn.own(out[0]), ffi.new "lt_vocabulary_info"
+  C.lt_vocabulary_describe(vocabulary, info)
+  if info.kind ~= C.LT_VOCABULARY_MAP then damaged('"%s" has a vocabulary of another kind', entry.name) end
   return vocabulary
 end
 
