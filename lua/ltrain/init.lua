@@ -40,6 +40,9 @@ local function all_names()
   for _, spec in ipairs(op.specs) do
     if op.is_public(spec) then names[#names + 1] = spec.name end
   end
+  for key, value in pairs(require "ltrain.compose") do
+    if type(value) == "function" and not LAZY[key] then names[#names + 1] = key end
+  end
   for _, key in ipairs(SUBMODULES) do names[#names + 1] = key end
   table.sort(names)
   return names
@@ -61,8 +64,8 @@ setmetatable(lt, {
         if module == name then value = require("ltrain." .. name) end
       end
       if value == nil and type(name) == "string" then
-        local ok, composed = pcall(require, "ltrain.compose")
-        value = ok and composed[name] or nil
+        local composed = require("ltrain.compose")[name]
+        value = type(composed) == "function" and composed or nil
       end
     end
     if value == nil then

@@ -1,4 +1,5 @@
 -- Joining, picking, triangles, views by composition: values against plain loops or worked examples, every error's text.
+local ffi = require "ffi"
 local lt = require "ltrain"
 local fails = require "tests.ops.fails"
 
@@ -242,5 +243,33 @@ describe("composed views", function()
     fails("roll: 2 shifts for 1 dims; give one for each", lt.roll, x, { 1, 2 }, 1)
     fails("repeat_interleave: -1 repeats; the count must not be negative", lt.repeat_interleave, x, -1)
     fails("zeros_like: x must be a tensor, got a table", lt.zeros_like, { 1 })
+  end)
+end)
+
+describe("gradients of views", function()
+  it("are not changed by what is added to the tensor they show", function()
+    local x = lt.tensor({ { 1, 2 }, { 3, 4 } }, { requires_grad = true })
+    local w = lt.tensor({ 1, 2, 3, 4 }, { requires_grad = true })
+    local h = x * 2 -- served last: its gradient is a view of the one that k gets, to which more is added before
+    local k = w * 3
+    local more = k * 5
+    local y = (h:reshape(4) + k) * lt.tensor { 10, 20, 30, 40 }
+    local total = y:sum() + more:sum()
+    total:backward()
+    assert.same({ { 20, 40 }, { 60, 80 } }, x.grad:totable())
+    assert.same({ 45, 75, 105, 135 }, w.grad:totable())
+  end)
+
+  it("reach a gradient that has its place already", function()
+    local x, arena = lt.tensor({ { 1, 2 }, { 3, 4 } }, { requires_grad = true }), lt.zeros(6)
+    assert.equal(0, ffi.C.lt_bind_grad(x, arena:slice(1, 2, 5):reshape(2, 2))) -- as an optimizer's arena does
+    for _ = 1, 2 do
+      for _, y in ipairs { x:t(), x:permute(2, 1), x:reshape(2, 2):t(), lt.stack({ x, x })[1]:t() } do
+        local weighted = y * lt.tensor { { 1, 2 }, { 3, 4 } }
+        weighted:sum():backward()
+      end
+    end
+    assert.same({ { 8, 24 }, { 16, 32 } }, x.grad:totable())
+    assert.same({ 0, 8, 24, 16, 32, 0 }, arena:totable())
   end)
 end)
