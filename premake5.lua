@@ -45,7 +45,7 @@ workspace "ltrain"
   defines { "_GNU_SOURCE" }
   -- No -ffast-math: sums keep their order, NaN and infinity keep their meaning.
   buildoptions { "-Wall", "-Wextra", "-Werror", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-pthread" }
-  linkoptions { "-fopenmp", "-pthread", "-Wl,-rpath,'$$ORIGIN'" }
+  linkoptions { "-pthread", "-Wl,-rpath,'$$ORIGIN'" }
   pic "On"
 
   filter "configurations:release" -- symbols stay for profilers; scripts/install.sh strips them
@@ -75,6 +75,7 @@ project "ltrain_core"
   visibility "Hidden" -- public is what ltrain.h declares
   files { "core/**.c" }
   removefiles { "core/cli/**.c" }
+  linkoptions { "-fopenmp" }
   buildoptions { "-Wa,-I../../core" } -- where .incbin in header.c looks, seen from build/make
   linkoptions { "-Wl,-soname,libltrain.so" }
   links { "dnnl", "archive", "isal", "z", "cjson", "m" }
@@ -87,8 +88,7 @@ project "ltrain"
   kind "ConsoleApp"
   files { "core/cli/**.c" }
   includedirs { "/usr/include/luajit-2.1" }
-  linkoptions { "-Wl,--no-as-needed" } -- Lua finds the library's symbols through ffi.C, which the linker cannot see
-  links { "ltrain_core", "luajit-5.1", "edit" }
+  links { "luajit-5.1", "edit", "dl" } -- libltrain.so is loaded at run time: core/cli/engine.c
   for _, config in ipairs(configs) do
     filter("configurations:" .. config)
       objdir("build/" .. config .. "/obj/cli")

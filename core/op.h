@@ -110,7 +110,7 @@ lt_tensor *lt_number(lt_back *b, double value, int dtype);    /* a scalar operan
 /* ---- parallel loops: fixed chunks, so that no result depends on the number of threads ---- */
 int lt_threads(void);
 /* Threads worth waking for this much work (elements or so): 1 for small loops. */
-static inline int lt_threads_for(int64_t work) { return work < 32768 ? 1 : lt_threads(); }
+static inline int lt_threads_for(int64_t work) { return work < 131072 ? 1 : lt_threads(); }
 #define LT_PARALLEL_FOR(work) _Pragma("omp parallel for schedule(static) num_threads(lt_threads_for(work))")
 /* Bodies compiled for AVX-512, AVX2 and plain x86-64, chosen when the program is loaded. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

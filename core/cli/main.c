@@ -13,15 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long an idle OpenMP thread spins before it sleeps. The runtime's default is milliseconds: on a machine shared with
- * other work the threads then burn each other's time (seen: 50 times slower steps). This covers the gaps inside a step.
- * The runtime reads it in its constructor, so it must be there before any constructor of a shared library runs. */
-static void limit_spinning(int argc, char **argv, char **environment) {
-  (void)argc, (void)argv, (void)environment;
-  if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "3000", 0);
-}
-__attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **, char **) = limit_spinning;
-
 /* Finds the folder that holds lua/ and models/; `home` is left empty when there is none. */
 static void find_home(char exe[PATH_MAX], char home[PATH_MAX]) {
   static const char *const places[] = {"../../share/ltrain", "../..", ".."};
@@ -79,6 +70,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "ltrain: no Lua files beside %s; build or install again\n", exe[0] ? exe : "the program");
     return 1;
   }
+  if (!engine_load(exe)) return 1;
   lua_State *L = luaL_newstate();
   if (!L) {
     fprintf(stderr, "ltrain: no memory for a Lua state\n");
