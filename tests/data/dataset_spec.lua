@@ -1,26 +1,10 @@
--- Data sets: stages, order, resuming at every position, early leaving, batches and their columns, refusals by exact
--- text.
+-- Data sets: stages, order, resuming at every position, early leaving, batches and their columns, bad rows.
 local ffi = require "ffi"
 local lt = require "ltrain"
 local spec = dofile((debug.getinfo(1, "S").source:match("^@(.*/)") or "./") .. "places.lua")
 local message, loop, list = spec.message, spec.loop, spec.list
 
--- n rows: ids 0 .. n - 1 as given, a number, a label; row r of the frame has id r.
-local rows_of
-function rows_of(n)
-  if n == 0 then return rows_of(1):take(0) end -- nothing could be learnt from no rows
-  local schema = lt.data.schema { label = "y", numeric = { "x" }, categorical = { { "id", size = n }, "kind" },
-    verbose = false }
-  return lt.data.frame {
-    id = list(n, function(i) return i - 1 end), x = list(n, function(i) return i / 4 end),
-      y = list(n, function(i) return i % 2 end),
-    kind = list(n, function(i) return "k" .. i % 3 end),
-  }:encode(schema)
-end
-local function tensors_of(n)
-  return lt.data.from_tensors { x = lt.tensor(list(n, function(i) return { i, -i } end)),
-    label = lt.tensor(list(n, function(i) return i % 2 end)) }
-end
+local rows_of, tensors_of = spec.rows_of, spec.tensors_of
 
 local function joined(batches) return table.concat(batches, " ") end
 local function sorted(batches)
@@ -207,8 +191,9 @@ describe("dataset", function()
       it("gives each rank its part of every batch", function()
         local whole = loop(make(23):shuffle { seed = 1 }:batch(5))
         for ranks = 1, 4 do
-          local parts = list(ranks, function(r) return loop(
-            make(23):shuffle { seed = 1 }:batch(5):shard(r - 1, ranks)) end)
+          local parts = list(ranks, function(r)
+            return loop(make(23):shuffle { seed = 1 }:batch(5):shard(r - 1, ranks))
+          end)
           for k, batch in ipairs(whole) do
             local pieces = {}
             for r = 1, ranks do
@@ -317,64 +302,6 @@ describe("dataset", function()
       assert.equal(10, seen)
       assert.equal(10, batched:state().position)
       assert.equal(depth, ffi.C.lt_scope_depth())
-    end
-  end)
-
-  it("says what is wrong with a stage", function()
-    local d = rows_of(10)
-    local function wrong(fn) return message(function() fn(d) end) end
-    assert.equal("iter: the data set has no batches; call :batch(n) first", wrong(function() d:iter() end))
-    assert.equal("dataset: there is no method 'shufle', did you mean 'shuffle'?", wrong(function() d:shufle() end))
-    assert.equal("batch: the size is 0; it must be a whole number of at least 1", wrong(function() d:batch(0) end))
-    assert.equal("batch: unknown option 'droplast', did you mean 'drop_last'?; it knows drop_last",
-      wrong(function() d:batch(3, { droplast = true }) end))
-    assert.equal("batch: the data set has batches already", wrong(function() d:batch(3):batch(4) end))
-    assert.equal("shuffle: call it before batch; whole batches are not shuffled",
-      wrong(function() d:batch(3):shuffle() end))
-    assert.equal("shuffle: the buffer is -1; it must be a whole number of at least 1",
-      wrong(function() d:shuffle(-1) end))
-    assert.equal("filter: it chooses rows; call it before batch",
-      wrong(function() d:batch(3):filter { every = 2, is = 0 } end))
-    assert.equal("filter: it chooses rows; call it before shuffle",
-      wrong(function() d:shuffle():filter { every = 2, is = 0 } end))
-    assert.equal("filter: a rule { every = 2 } needs either is or is_not", wrong(function() d:filter { every = 2 } end))
-    assert.equal("filter: 2 is no remainder of a division by 2; they are 0 to 1",
-      wrong(function() d:filter { every = 2, is = 2 } end))
-    assert.equal("filter: rows are chosen by a function(i, row) or a rule like { every = 10, is = 9 }, got a string",
-      wrong(function() d:filter "x" end))
-    assert.equal("select_rows: entry 2 is 10; rows are 0 to 9", wrong(function() d:select_rows { 0, 10 } end))
-    assert.equal("split: the fractions add up to 1.1; they may reach 1",
-      wrong(function() d:split { a = 0.5, b = 0.6 } end))
-    assert.equal("split: give fractions for all parts, or rules for all",
-      wrong(function() d:split { a = 0.5, b = { every = 2, is = 1 } } end))
-    assert.equal("map: its function takes batches; call it after batch", wrong(function() d:map(print) end))
-    assert.equal("repeat_: without a count it goes on for ever; call it after batch", wrong(function() d:repeat_() end))
-    assert.equal("take: call it before repeat_", wrong(function() d:batch(2):repeat_(2):take(1) end))
-    assert.equal("shard: rank 2 of 2; ranks count from 0", wrong(function() d:shard(2, 2) end))
-    assert.equal("prefetch: the depth is 0; it must be a whole number of at least 1",
-      wrong(function() d:prefetch(0) end))
-    assert.equal("batch: the frame has no ids and numbers yet; encode it by a schema first, dataset:encode(schema)",
-      wrong(function() lt.data.frame({ a = { 1 } }):batch(1) end))
-    assert.equal("encode: the frame is encoded already; do this to the table, before the schema",
-      wrong(function() d:encode(lt.data.schema { categorical = { "a" }, verbose = false }) end))
-    assert.equal("from_tensors: a has 2 rows and b has 3; all need the same number",
-      wrong(function() lt.data.from_tensors { a = lt.zeros { 2 }, b = lt.zeros { 3 } } end))
-    assert.equal("from_tensors: a is a number; it must be a tensor",
-      wrong(function() lt.data.from_tensors { a = 1 } end))
-    assert.equal("frame: column a has 2 values and b has 1; all need the same number",
-      wrong(function() lt.data.frame { a = { 1, 2 }, b = { 1 } } end))
-    assert.equal("data: there is no lt.data.cvs, did you mean lt.data.csv?; it has Dataset, csv, frame, "
-      .. "from_tensors, idx, schema, synthetic_clicks",
-      wrong(function() return lt.data.cvs end))
-  end)
-
-  it("prints what it does", function()
-    assert.equal("10 rows of the frame -> shuffle -> batch 4 -> take 2 -> map -> prefetch 4 -> repeat 2",
-      tostring(rows_of(10):shuffle():batch(4):take(2):map(print):prefetch():repeat_(2)))
-    assert.equal("1 rows of the frame (texts)", tostring(lt.data.frame { a = { 1 } }))
-    for batch in rows_of(10):batch(4):take(1):iter() do
-      assert.equal("batch of 4 rows\n  label [4] float32\n  numeric [4, 1] float32\n  categorical [4, 2] int32",
-        tostring(batch))
     end
   end)
 end)

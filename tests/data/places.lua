@@ -1,4 +1,5 @@
 -- What the specs of data sets share: scratch files, messages without their place, loops as lists.
+local lt = require "ltrain"
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local scratch = dofile(here .. "scratch.lua")
 
@@ -35,6 +36,22 @@ function M.loop(dataset, most)
     if #batches == most then break end
   end
   return batches
+end
+
+-- n rows: ids 0 .. n - 1 as given, a number, a label; row r of the frame has id r.
+function M.rows_of(n)
+  if n == 0 then return M.rows_of(1):take(0) end -- nothing could be learnt from no rows
+  local schema = lt.data.schema { label = "y", numeric = { "x" }, categorical = { { "id", size = n }, "kind" },
+    verbose = false }
+  return lt.data.frame {
+    id = M.list(n, function(i) return i - 1 end), x = M.list(n, function(i) return i / 4 end),
+    y = M.list(n, function(i) return i % 2 end),
+    kind = M.list(n, function(i) return "k" .. i % 3 end),
+  }:encode(schema)
+end
+function M.tensors_of(n)
+  return lt.data.from_tensors { x = lt.tensor(M.list(n, function(i) return { i, -i } end)),
+    label = lt.tensor(M.list(n, function(i) return i % 2 end)) }
 end
 
 return M
