@@ -1,0 +1,125 @@
+--- Training speed of DeepFM on synthetic clicks: 39 fields, 2,000,000 values, dim 10, MLP 3 x 400, float32, lazy Adam, data
+--- through the real pipeline from memory. Prints rows/s, the time by operator, and gemm_share: rows/s times 2.86 MFLOP over
+--- the rate of the fastest oneDNN product (plain or packed) of each shape, measured before and after the run.
+--- Usage: ltrain scripts/bench_deepfm.lua [--batch 4096] [--seconds 10] [--update lazy|exact] [--rows 400000] [--profile]
+local ffi = require "ffi"
+local lt = require "ltrain"
+local C = ffi.C
+
+local options = { batch = 4096, seconds = 10, update = "lazy", rows = 400000, profile = false }
+do
+  local i = 1
+  while arg[i] do
+    local name = arg[i]:match "^%-%-(%w+)$"
+    if name == "profile" then options.profile = true
+    elseif name and options[name] ~= nil then
+      i = i + 1
+      options[name] = tonumber(arg[i]) or arg[i]
+    else
+      error("usage: ltrain scripts/bench_deepfm.lua [--batch N] [--seconds S] [--update lazy|exact] [--rows N] [--profile]", 0)
+    end
+    i = i + 1
+  end
+end
+
+local FIELDS, DIM, HIDDEN = 39, 10, { 400, 400, 400 }
+
+-- The products of one step as m, n, k and which operand lies transposed: forward, backward data, backward weights of each layer (the last, of one column, is
+-- left out, as in the 2.86 MFLOP a row).
+local function products(batch)
+  local list, size, flop = {}, FIELDS * DIM, 0
+  for _, n in ipairs(HIDDEN) do
+    list[#list + 1] = { batch, n, size, false, true } -- x W^T
+    list[#list + 1] = { batch, size, n, false, false } -- g W
+    list[#list + 1] = { n, size, batch, true, false } -- g^T x
+    flop = flop + 3 * 2 * size * n
+    size = n
+  end
+  return list, flop
+end
+
+-- Seconds that the products of one step take at the best rate of each shape.
+local function product_seconds(batch)
+  local best, seconds = {}, 0
+  local rate = ffi.new "double[1]"
+  for _, p in ipairs(products(batch)) do
+    local key = ("%dx%dx%d %s %s"):format(p[1], p[2], p[3], tostring(p[4]), tostring(p[5]))
+    if not best[key] then
+      best[key] = 0
+      for _, how in ipairs { C.LT_RATE_ONEDNN, C.LT_RATE_ONEDNN_PACKED } do
+        assert(C.lt_gemm_rate(how, C.LT_FLOAT32, p[1], p[2], p[3], p[4], p[5], 0.3, rate) >= 0, ffi.string(C.lt_last_error()))
+        best[key] = math.max(best[key], rate[0])
+      end
+    end
+    seconds = seconds + 2 * p[1] * p[2] * p[3] / best[key]
+  end
+  return seconds
+end
+
+local batch = options.batch
+local data = lt.data.synthetic_clicks { rows = options.rows, fields = FIELDS, values = 2000000, seed = 1 }
+lt.manual_seed(1)
+local model = require "ltrain.models.deepfm" { features = data:features(), dim = DIM, hidden = HIDDEN, update = options.update }
+local optimizer = lt.optim.Adam(model, { lr = 1e-3 })
+local train = data:shuffle(true, { seed = 1 }):batch(batch, { drop_last = true }):prefetch()
+
+local spent = { forward = 0, backward = 0, optimizer = 0, input = 0 }
+local epoch, last_loss = 0, 0
+local function run(seconds)
+  local rows, start = 0, lt.clock()
+  while true do
+    epoch = epoch + 1
+    train:set_epoch(epoch)
+    local before = lt.clock()
+    for part in train:iter() do
+      local t0 = lt.clock()
+      local loss = lt.bce_with_logits(model(part), part.label)
+      local t1 = lt.clock()
+      optimizer:zero_grad()
+      loss:backward()
+      local t2 = lt.clock()
+      optimizer:step()
+      local t3 = lt.clock()
+      last_loss = loss:item()
+      spent.input, spent.forward = spent.input + t0 - before, spent.forward + t1 - t0
+      spent.backward, spent.optimizer = spent.backward + t2 - t1, spent.optimizer + t3 - t2
+      rows = rows + part.size
+      before = lt.clock()
+      if before - start > seconds then return rows / (before - start) end
+    end
+  end
+end
+
+print(("batch %d, %d threads, %s update, %s"):format(batch, lt.threads(), options.update, ffi.string(C.lt_version())))
+run(math.min(2, options.seconds / 3)) -- warm-up: allocator, primitives, traces
+local before = product_seconds(batch)
+for name in pairs(spent) do spent[name] = 0 end
+if options.profile then C.lt_profile(true) end
+local allocations = lt.memory().system_allocations
+local rate = run(options.seconds)
+allocations = lt.memory().system_allocations - allocations
+C.lt_profile(false)
+local after = product_seconds(batch)
+local seconds = (before + after) / 2
+local _, flop = products(batch)
+print(("rows/s      %.0f   (loss %.4f after %d epochs of %d rows)"):format(rate, last_loss, epoch, options.rows))
+print(("products    %.2f MFLOP a row; best oneDNN rate %.0f GFLOP/s before, %.0f after"):format(flop / 1e6, batch * flop / before / 1e9, batch * flop / after / 1e9))
+print(("gemm_share  %.3f"):format(rate * seconds / batch))
+local total = spent.input + spent.forward + spent.backward + spent.optimizer
+print(("time        forward %.0f %%, backward %.0f %%, optimizer %.0f %%, waiting for input %.1f %%"):format(spent.forward / total * 100,
+  spent.backward / total * 100, spent.optimizer / total * 100, spent.input / total * 100))
+print(("system allocations in the measured steps: %.0f"):format(allocations))
+if options.profile then
+  local rows, s, n = {}, ffi.new "double[1]", ffi.new "double[1]"
+  local info, id = ffi.new "lt_op_info", 0
+  while C.lt_profile_get(id, s, n) == 1 do
+    C.lt_op_get(id, info)
+    if n[0] > 0 then rows[#rows + 1] = { name = ffi.string(info.name), seconds = s[0], calls = n[0] } end
+    id = id + 1
+  end
+  rows[#rows + 1] = { name = "optimizer step", seconds = spent.optimizer, calls = 0 }
+  table.sort(rows, function(a, b) return a.seconds > b.seconds end)
+  for i = 1, math.min(#rows, 24) do
+    print(("  %-32s %5.1f %%  %8.3f ms a call"):format(rows[i].name, rows[i].seconds / total * 100, rows[i].seconds / math.max(rows[i].calls, 1) * 1e3))
+  end
+end
