@@ -157,10 +157,13 @@ static int64_t cache_bytes(void) {
   return bytes;
 }
 
+/* Cycles to pack one element of b: copies, or transposes. */
+static double pack_b_cycles(const lt_gemm *g) { return g->b_col == 1 ? 0.2 : 0.5; }
+
 /* The grid whose slowest thread has least to do, in cycles for a step of k: tiles, then packing. */
 static void choose_grid(product *p, int threads) {
   const lt_gemm *g = &p->g;
-  double best = 0, pack_b = g->b_col == 1 ? 0.2 : 0.5, pack_a = must_pack_a(p) ? (g->a_row == 1 ? 0.2 : 0.5) : 0;
+  double best = 0, pack_b = pack_b_cycles(g), pack_a = must_pack_a(p) ? (g->a_row == 1 ? 0.2 : 0.5) : 0;
   for (int64_t rows = 1; rows <= threads; rows++)
     for (int64_t columns = 1; columns <= threads / rows; columns++) {
       double height = (double)up((up(g->m, p->row_align) + rows - 1) / rows, p->row_align),
@@ -199,7 +202,10 @@ int gemm_tiles(const lt_gemm *g, const gemm_kernels *kern, int threads) {
   p.chunks = (g->k + p.chunk - 1) / p.chunk;
   choose_grid(&p, threads);
   int64_t packed_bytes = g->k * up(g->n, kern->lanes) * size;
-  p.shared = (p.rows_in > 1 || g->batch > 1) && (g->batch == 1 || g->b_batch == 0) && packed_bytes <= SHARED_BYTES;
+  int64_t height = (g->m + p.rows_in - 1) / p.rows_in;
+  bool dear = pack_b_cycles(g) * kern->lanes > 0.015 * (double)height; /* or each thread packs for itself: no waiting */
+  p.shared =
+      ((p.rows_in > 1 && dear) || g->batch > 1) && (g->batch == 1 || g->b_batch == 0) && packed_bytes <= SHARED_BYTES;
   if (p.shared) p.column_align = panel;
   int64_t tallest = up((up(g->m, p.row_align) + p.rows_in - 1) / p.rows_in, p.row_align),
           widest = up((up(g->n, p.column_align) + p.columns_in - 1) / p.columns_in, p.column_align),
@@ -225,7 +231,7 @@ int gemm_tiles(const lt_gemm *g, const gemm_kernels *kern, int threads) {
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < whole_panels(&p); t++) pack_panel(&p, t);
       }
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
       for (int64_t t = 0; t < tasks; t++) run_block(&p, t, p.scratch + omp_get_thread_num() * p.scratch_bytes);
     }
   }
