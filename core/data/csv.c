@@ -33,8 +33,9 @@ static int account_lines(lt_csv *c, const csv_block *b) {
     if (b->file > 0) LT_TRY(end_file(c));
     c->at_file = b->file, c->line = b->first_line, c->pending_blank = 0, c->file_rows = 0;
   }
-  if (c->pending_blank && b->content_line >= 0) {
-    csv_report blank = {.problem = CSV_BLANK, .file = b->file, .line = c->pending_blank, .column = -1};
+  if (b->content_line >= 0 && (c->pending_blank || b->lead_line >= 0)) {
+    csv_report blank = {.problem = CSV_BLANK, .file = b->file, .column = -1};
+    blank.line = c->pending_blank ? c->pending_blank : c->line + b->lead_line;
     c->pending_blank = 0;
     LT_TRY(bad_row(c, &blank));
     c->stats.bad++;

@@ -32,7 +32,7 @@ enum csv_problem {
 typedef struct csv_report {
   enum csv_problem problem;
   int32_t file;
-  int64_t line;   /* in the block while parsing (0-based), in the file (1-based) once consumed */
+  int64_t line; /* of the block: first the byte, when it is parsed the line from 0 on; consumed: of the file, from 1 */
   int32_t column; /* of the schema; -1: the whole row */
   int64_t number;
   char value[CSV_VALUE + 8];
@@ -60,7 +60,8 @@ typedef struct csv_block {
   lt_frame *rows;
   int64_t kept;         /* good rows, stored or only counted */
   int64_t lines;        /* line feeds in the text */
-  int64_t content_line; /* first line that is a row or a comment; -1: none */
+  int64_t content_line; /* first line that is a row, good or bad; -1: none */
+  int64_t lead_line;    /* first of the blank lines before it; -1: none */
   int64_t blank_line;   /* first of the blank lines at the end; -1: none */
   int64_t bad;          /* rows left out */
   int32_t reports;

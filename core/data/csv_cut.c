@@ -80,20 +80,21 @@ static int cut_block(lt_csv *c, csv_block *b) {
   for (;;) {
     while (c->carry_bytes < want && !c->file_ended && !c->read_status)
       keep_failure(c, csv_read_more(c, want - c->carry_bytes));
-    if (c->file_ended) {
+    int64_t n = c->carry_bytes < want ? c->carry_bytes : want;
+    if (c->file_ended && n == c->carry_bytes) {
       end_last_line(c);
       return hand_over(c, b, c->carry_bytes);
     }
     lt_scan scan = csv_scanner(c, c->carry);
-    int64_t cut = lt_scan_last_row(&scan, c->carry_bytes, &opened);
+    int64_t cut = lt_scan_last_row(&scan, n, &opened);
     if (cut > 0) return hand_over(c, b, cut);
-    if (c->read_status) return lt_fail(c->read_status, "%s", c->read_error);
-    if (c->carry_bytes > c->options.max_line_bytes) {
+    if (c->read_status && n == c->carry_bytes) return lt_fail(c->read_status, "%s", c->read_error);
+    if (n > c->options.max_line_bytes) {
       b->too_long = true;
       c->source_ended = true;
-      return hand_over(c, b, c->carry_bytes);
+      return hand_over(c, b, n);
     }
-    want = c->carry_bytes * 2;
+    want *= 2;
   }
 }
 
@@ -119,7 +120,7 @@ void csv_take(void *context, int worker, lt_item **out) {
   c->spare = calloc(1, sizeof *b);
   int status = c->spare ? take(c, b) : lt_fail(LT_ERR_MEMORY, "csv: no memory for a block of rows");
   b->worker = worker;
-  b->blank_line = b->content_line = -1;
+  b->blank_line = b->content_line = b->lead_line = -1;
   if (status < 0) {
     b->status = status;
     strncpy(b->error, lt_last_error(), sizeof b->error - 1);

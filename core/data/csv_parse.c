@@ -10,7 +10,7 @@
 void csv_note_row(csv_strip *s, uint32_t start, csv_report report) {
   s->b->bad++;
   report.file = s->b->file;
-  report.line = lt_scan_lines(s->b->text, start);
+  report.line = start;
   csv_note(s->b, s->c->options.skip_bad ? CSV_REPORTS : 1, report);
 }
 

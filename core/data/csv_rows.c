@@ -107,11 +107,12 @@ static bool accept(rows *r, int64_t at, uint32_t end, int64_t width) {
     return false;
   }
   if (s->c->comment[0] && is_comment(s, begin, end)) return false;
-  if (r->content < 0) r->content = begin;
-  if (r->blank >= 0) {
+  if (r->blank >= 0 && r->content >= 0)
     csv_note_row(s, (uint32_t)r->blank, (csv_report){.problem = CSV_BLANK, .column = -1});
-    r->blank = -1;
-  }
+  else if (r->blank >= 0) /* the run may have begun in the block before: csv.c says it once */
+    s->b->lead_line = lt_scan_lines(s->b->text, r->blank);
+  r->blank = -1;
+  if (r->content < 0) r->content = begin;
   if (end - begin > s->c->options.max_line_bytes) {
     stop(r, CSV_TOO_LONG, begin);
     return false;
@@ -181,6 +182,7 @@ static int parse_block(lt_csv *c, csv_worker *w, csv_block *b, rows *r) {
   }
   if (scan.quoted && !r->stopped) stop(r, CSV_UNTERMINATED, (uint32_t)scan.opened);
   if (b->too_long && !r->stopped) stop(r, CSV_TOO_LONG, r->begin);
+  for (int32_t i = 0; i < b->reports; i++) b->report[i].line = lt_scan_lines(b->text, b->report[i].line);
   b->lines = lt_scan_lines(b->text, b->bytes);
   b->content_line = r->content < 0 ? -1 : lt_scan_lines(b->text, r->content);
   b->blank_line = r->blank < 0 ? -1 : lt_scan_lines(b->text, r->blank);

@@ -80,8 +80,8 @@ describe("csv refuses", function()
   end)
 
   it("a name that two columns have", function()
-    refused(' names columns 1 and 3 "a"; pass header = { ... } with other names, and skip_lines = 1', "a,b,a\n1,2,3\n", nil,
-      { { "a", "float32" } })
+    refused(' names columns 1 and 3 "a"; pass header = { ... } with other names, and skip_lines = 1',
+      "a,b,a\n1,2,3\n", nil, { { "a", "float32" } })
   end)
 
   it("an empty file, and files without rows", function()
