@@ -58,6 +58,7 @@ def unary_table():
         "silu": (PLAIN + [20.0, -20.0], lambda x: x * sigmoid(x), lambda x: f.silu(x)),
         "mish": (PLAIN + [20.0, -20.0], lambda x: x * np.tanh(softplus(x)), lambda x: f.mish(x)),
         "hardsigmoid": (PLAIN + [-3.0, 3.0, -4.0, 4.0], lambda x: np.clip(x / 6 + 0.5, 0, 1), lambda x: f.hardsigmoid(x)),
+        "softsign": (PLAIN + [0.0], lambda x: x / (1 + np.abs(x)), lambda x: f.softsign(x)),
         "hardswish": (PLAIN + [-3.0, 3.0, -4.0, 4.0], lambda x: x * np.clip(x / 6 + 0.5, 0, 1), lambda x: f.hardswish(x)),
         "erf": (PLAIN + [4.0, -4.0] + EDGE, erf, lambda x: t.erf(x)),
         "erfc": (PLAIN + [4.0, -4.0] + EDGE, erfc, lambda x: t.erfc(x)),

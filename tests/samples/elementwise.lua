@@ -11,7 +11,7 @@ local PARAMETERS = { softplus = { 1.7 }, leaky_relu = { 0.2 }, elu = { 0.8 }, ha
 local samples = {}
 for _, name in ipairs { "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
   "cosh", "tanh", "erf", "erfc", "sigmoid", "logsigmoid", "softplus", "logit", "leaky_relu", "elu", "selu", "gelu", "gelu_tanh", "silu",
-  "mish", "hardsigmoid", "hardswish", "relu", "hardtanh", "clamp", "neg", "abs", "square" } do
+  "mish", "softsign", "hardsigmoid", "hardswish", "relu", "hardtanh", "clamp", "neg", "abs", "square" } do
   samples[name] = function(lt)
     local list = { { args = { t(lt, DOMAIN[name] or { -2.3, -0.7, 0.4, 1.3, 0.05 }), unpack(PARAMETERS[name] or {}) }, grad = { 1 } } }
     if PARAMETERS[name] then list[2] = { args = { t(lt, DOMAIN[name] or { -2.3, -0.7, 0.4, 1.3 }) }, grad = { 1 } } end
