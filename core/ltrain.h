@@ -110,15 +110,16 @@ void lt_memory_set_limit(double bytes);
 typedef struct lt_attr {
   double f[4];
   int64_t i[4];
-  int64_t list[16];
   int32_t n_list;
   uint32_t scalars; /* bit k: input k is the number f[k] */
   int32_t device;
   int32_t flags;    /* enum lt_call_flags */
+  int64_t list[16]; /* last: what is unused of it is not kept */
 } lt_attr;
 enum lt_call_flags {
   LT_CALL_BOUND = 1,     /* out[0] holds a tensor that takes the result */
-  LT_CALL_ACCUMULATE = 2 /* and the result is added to it */
+  LT_CALL_ACCUMULATE = 2, /* and the result is added to it */
+  LT_CALL_FALLBACK = 4   /* plain operators instead of the kernel: the oracle of fused ones */
 };
 typedef struct lt_op_info { const char *name, *signature, *doc; int32_t flags, n_out; } lt_op_info;
 enum lt_op_flags {

@@ -176,7 +176,7 @@ static bool conflicts(const lt_args *c, int i) {
 
 /* Kernels that write a bound output see a private copy of every input that overlaps it. */
 static int run_kernel(lt_args *c) {
-  lt_kernel kernel = c->backend->kernel(c->backend, c->id);
+  lt_kernel kernel = c->plain ? NULL : c->backend->kernel(c->backend, c->id);
   if (!kernel) {
     if (c->op->fallback) return c->op->fallback(c);
     return lt_fail(LT_ERR_DEVICE, "%s: no %s kernel; move the input with x:to(\"cpu\")", c->op->name, c->backend->name);
@@ -329,6 +329,7 @@ int lt_call(int id, const lt_handle *const *in, int n_in, const lt_attr *attr, l
     c.bound = true;
     c.accumulate = attr->flags & LT_CALL_ACCUMULATE;
   }
+  c.plain = attr->flags & LT_CALL_FALLBACK;
   for (int i = 0; i < n_in && scalars >> i && i < 4 && status >= 0; i++)
     if (scalars >> i & 1) status = lt_tensor_scalar(attr->f[i], scalar_dtype(tensors, n_in, attr->f[i]), &tensors[i]);
   if (status >= 0) status = perform(&c, run_and_record);

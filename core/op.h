@@ -18,6 +18,7 @@ typedef struct lt_args {
   const lt_attr *attr;
   lt_backend *backend;
   bool bound, accumulate;    /* out[0] came from the caller; its old value is added to */
+  bool plain;                /* by the fallback, though there may be a kernel */
 } lt_args;
 
 struct lt_op {

@@ -28,6 +28,12 @@ describe("embedding", function()
     assert.same({ TABLE[3], TABLE[1], TABLE[3] }, lt.embedding(ids, turned):totable())
   end)
 
+  it("agrees with its fallback of plain operators", function()
+    local w, ids = lookups.table(TABLE, "float32"), ids_of { { 2, 0 }, { 3, 2 } }
+    assert.same(lt.embedding(ids, w):totable(), lookups.fallback("embedding", { ids, w }, { -1 }):totable())
+    fails("add: no cpu kernel; move the input with x:to(\"cpu\")", lookups.fallback, "add", { w, w }, {})
+  end)
+
   it("keeps the gradient as distinct rows and their sums in order", function()
     local w = lt.tensor(TABLE, { dtype = "float64", requires_grad = true })
     local y = lt.embedding(ids_of { 3, 1, 3, 0, 3 }, w)

@@ -36,6 +36,13 @@ describe("fm_interaction", function()
     assert.same({ 0, 0 }, lt.fm_interaction(lt.zeros { 2, 0, 3 }):totable())
   end)
 
+  it("agrees with its fallback of plain operators", function()
+    local x = lt.tensor(block(9, 5, 4), "float64")
+    assert.close(lookups.fallback("fm_interaction", { x }, { 0 }), lt.fm_interaction(x):totable(), 1e-14)
+    x = x:reshape(9, 20)
+    assert.close(lookups.fallback("fm_interaction", { x }, { 5 }), lt.fm_interaction(x, 5):totable(), 1e-14)
+  end)
+
   it("has as gradient the sum of the other fields", function()
     local values = block(4, 3, 2)
     local x = lt.tensor(values, { dtype = "float64", requires_grad = true })

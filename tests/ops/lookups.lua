@@ -49,6 +49,20 @@ function M.table(values, dtype)
   return out
 end
 
+---The first result of an operator's fallback, which is made of plain operators.
+---@param ints integer[] its attributes
+function M.fallback(name, inputs, ints)
+  local attr, out = ffi.new "lt_attr", ffi.new "lt_handle[1]"
+  for i, v in ipairs(ints) do attr.i[i - 1] = v end
+  attr.flags = C.LT_CALL_FALLBACK
+  local array = ffi.new("const lt_handle *[?]", #inputs)
+  for i, t in ipairs(inputs) do array[i - 1] = t end
+  bridge.check(C.lt_call(C.lt_op_find(name), array, #inputs, attr, out, 1))
+  local result = bridge.handle()
+  ffi.copy(result, out, 16)
+  return result
+end
+
 ---Runs fn with 1, 2 and 3 threads; its results must be the same strings.
 function M.same_for_threads(fn)
   local threads, first = C.lt_threads(), nil
