@@ -16,5 +16,11 @@ seed bom '\004\000\000\000\357\273\277a,b\n1,2\r'
 seed blank '\000\000\000\001a\n\nb\n\n\n'
 seed unterminated '\000\000\000\001a,b\n1,"x\n2,y\n'
 seed long '\000\010\000\000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,b\n'
+{
+  printf '\020\001\000\001a,b\n1,2\n'
+  i=0
+  while [ "$i" -lt 100 ]; do echo && i=$((i + 1)); done
+  printf '3,4\n#,\n5,6\n'
+} >csv_fuzz/blank_run
 printf '\000\000\000\001' >csv_fuzz/gzip
 printf 'a,b\n1,2\n' | gzip -n >>csv_fuzz/gzip
