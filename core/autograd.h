@@ -20,10 +20,9 @@ struct lt_node {
   int64_t bytes;
   lt_node *next_dead;             /* chain of nodes being released: nothing recurses */
   lt_hook *hooks;
-  struct { uint8_t dtype, ndim; int64_t shape[LT_MAX_DIMS]; } *made; /* [n_out] */
   lt_saved *saved;                /* [n_saved_in + n_saved_out], in the order of the keep mask */
   lt_edge *edges;                 /* [n_in] */
-  lt_attr attr;
+  lt_attr *attr;                  /* only the part that is in use: up to list[n_list]; rules get a whole copy */
 };
 
 struct lt_leaf {
@@ -37,7 +36,8 @@ struct lt_leaf {
 const char *lt_op_name(int id);
 bool lt_recording(void);
 int lt_node_record(const lt_args *c);                    /* after a call: ties the outputs to a new node */
-lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved);
+lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved, const lt_attr *attr);
+int64_t lt_attr_bytes(const lt_attr *attr);
 void lt_edge_to(lt_edge *e, lt_tensor *t);
 void lt_node_release(lt_node *n);
 static inline lt_node *lt_node_retain(lt_node *n) {

@@ -17,16 +17,21 @@ bool lt_grad_enable(bool on) {
 }
 void lt_anomaly(bool on) { lt_anomaly_on = on; }
 
-lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved) {
+/* Bytes of the attributes that are in use; the list stands last. */
+int64_t lt_attr_bytes(const lt_attr *attr) {
+  return (int64_t)offsetof(lt_attr, list) + attr->n_list * (int64_t)sizeof *attr->list;
+}
+
+lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved, const lt_attr *attr) {
   lt_node *n;
   int64_t edges = (int64_t)sizeof *n, saved = edges + n_in * (int64_t)sizeof(lt_edge);
-  int64_t made = saved + n_saved * (int64_t)sizeof(lt_saved), bytes = made + n_out * (int64_t)sizeof *n->made;
+  int64_t attributes = saved + n_saved * (int64_t)sizeof(lt_saved), bytes = attributes + (attr ? lt_attr_bytes(attr) : 0);
   n = lt_alloc(bytes);
   if (!n) return NULL;
-  memset(n, 0, sizeof *n - sizeof n->attr);
+  memset(n, 0, sizeof *n);
   n->edges = (lt_edge *)((char *)n + edges);
   n->saved = (lt_saved *)((char *)n + saved);
-  n->made = (void *)((char *)n + made);
+  if (attr) n->attr = memcpy((char *)n + attributes, attr, (size_t)lt_attr_bytes(attr));
   n->refs = 1;
   n->op = op;
   n->id = id;
@@ -67,11 +72,10 @@ int lt_node_record(const lt_args *c) {
     if (keep & LT_IN(i) && i < c->n_in) n_in++;
     if (keep & LT_OUT(i) && i < c->n_out) n_out++;
   }
-  lt_node *n = lt_node_new(c->op, c->id, c->n_in, c->n_out, n_in + n_out);
+  lt_node *n = lt_node_new(c->op, c->id, c->n_in, c->n_out, n_in + n_out, c->attr);
   if (!n) return LT_ERR_MEMORY;
   n->n_saved_in = (int16_t)n_in;
   n->n_saved_out = (int16_t)n_out;
-  n->attr = *c->attr;
   for (int i = 0; i < c->n_in; i++) lt_edge_to(&n->edges[i], c->in[i]);
   int at = 0, status = LT_OK;
   for (int i = 0; i < n_in + n_out; i++) n->saved[i].t = NULL;
@@ -98,9 +102,6 @@ int lt_node_record(const lt_args *c) {
   }
   for (int k = 0; k < c->n_out; k++) {
     lt_tensor *o = c->out[k];
-    n->made[k].dtype = o->dtype;
-    n->made[k].ndim = o->ndim;
-    memcpy(n->made[k].shape, o->shape, o->ndim * sizeof *o->shape);
     if (!lt_is_float(o->dtype)) continue;
     lt_node *old = o->node;
     o->node = lt_node_retain(n);
@@ -198,15 +199,12 @@ int lt_record(int64_t function, const lt_handle *const *in, int n_in, lt_handle 
       return lt_fail(LT_ERR_STATE, "function: output %d already has a history; the forward function runs without recording", k + 1);
   }
   if (!wanted || grad_off) return LT_OK;
-  lt_node *n = lt_node_new(NULL, -1, n_in, n_out, 0);
+  lt_node *n = lt_node_new(NULL, -1, n_in, n_out, 0, NULL);
   if (!n) return LT_ERR_MEMORY;
   n->function = function;
   for (int i = 0; i < n_in; i++) lt_edge_to(&n->edges[i], in[i]->t_);
   for (int k = 0; k < n_out; k++) {
     t = out[k]->t_;
-    n->made[k].dtype = t->dtype;
-    n->made[k].ndim = t->ndim;
-    memcpy(n->made[k].shape, t->shape, t->ndim * sizeof *t->shape);
     if (!lt_is_float(t->dtype)) continue;
     t->node = lt_node_retain(n);
     t->out_index = k;
