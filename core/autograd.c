@@ -8,29 +8,33 @@
 
 typedef struct lt_record {
   lt_node *node;
-  lt_tensor **grad;               /* [n_out] */
-  uint64_t done;                  /* inputs served (the first 64; operators with more inputs are served in one go) */
+  lt_tensor **grad; /* [n_out] */
+  uint64_t done;    /* inputs served (the first 64; operators with more inputs are served in one go) */
   int32_t hooks_done;
-  bool asked;                     /* a script function has been asked for */
+  bool asked; /* a script function has been asked for */
 } record;
 
-typedef struct pending_leaf { lt_tensor *leaf, *grad; int32_t hooks_done; bool wanted; } pending_leaf;
+typedef struct pending_leaf {
+  lt_tensor *leaf, *grad;
+  int32_t hooks_done;
+  bool wanted;
+} pending_leaf;
 
-typedef struct wanted {           /* lt.grad: an input whose gradient is the result */
+typedef struct wanted { /* lt.grad: an input whose gradient is the result */
   lt_tensor *t;
   lt_tensor *grad;
 } wanted;
 
 struct lt_backward {
   int flags, n_records, capacity, at, n_wanted, n_pending, pending_capacity, pending_at;
-  record *records;                /* by falling sequence */
-  int32_t *slot;                  /* hash of sequence number -> record */
+  record *records; /* by falling sequence */
+  int32_t *slot;   /* hash of sequence number -> record */
   int64_t slots;
-  lt_tensor **grads;              /* storage behind record.grad */
+  lt_tensor **grads; /* storage behind record.grad */
   int64_t n_grads;
   wanted *wanted;
-  pending_leaf *pending;          /* leaves with hooks or wanted: their sums are handed over at the end */
-  lt_tensor *ask[LT_MAX_OUT];     /* of the request that is out */
+  pending_leaf *pending;      /* leaves with hooks or wanted: their sums are handed over at the end */
+  lt_tensor *ask[LT_MAX_OUT]; /* of the request that is out */
   int n_ask;
   int request;
 };
@@ -62,8 +66,10 @@ static int rehash(lt_backward *b, int64_t slots) {
 static int reach(lt_backward *b, lt_node *n) {
   if (find(b, n)) return LT_OK;
   if (n->spent)
-    return lt_fail(LT_ERR_STATE, "backward: the graph of %s was freed by an earlier backward pass; pass { retain_graph = true } to the first",
-                   lt_op_name(n->id));
+    return lt_fail(
+        LT_ERR_STATE,
+        "backward: the graph of %s was freed by an earlier backward pass; pass { retain_graph = true } to the first",
+        lt_op_name(n->id));
   if (b->n_records == b->capacity) {
     int bigger = b->capacity * 2;
     record *r = lt_alloc(bigger * (int64_t)sizeof *r);
@@ -104,13 +110,16 @@ static int prune(lt_backward *b) {
         record *e = find(b, n->edges[i].node);
         leads[r] = e && leads[e - b->records];
       }
-      for (int w = 0; w < b->n_wanted && n->edges[i].leaf && !leads[r]; w++) leads[r] = b->wanted[w].t == n->edges[i].leaf;
+      for (int w = 0; w < b->n_wanted && n->edges[i].leaf && !leads[r]; w++)
+        leads[r] = b->wanted[w].t == n->edges[i].leaf;
     }
   }
   int kept = 0, size = b->n_records;
   for (int r = 0; r < size; r++) {
-    if (leads[r]) b->records[kept++] = b->records[r];
-    else lt_node_release(b->records[r].node);
+    if (leads[r])
+      b->records[kept++] = b->records[r];
+    else
+      lt_node_release(b->records[r].node);
   }
   lt_free(leads, size + 1);
   b->n_records = kept;
@@ -147,7 +156,8 @@ static int add_to(const lt_backward *b, lt_tensor **slot, lt_tensor *g) {
     return LT_OK;
   }
   lt_tensor *in[] = {*slot, g}, *sum;
-  bool own = atomic_load(&(*slot)->refs) == 1 && atomic_load(&(*slot)->storage->refs) == 1; /* no view of it elsewhere */
+  bool own =
+      atomic_load(&(*slot)->refs) == 1 && atomic_load(&(*slot)->storage->refs) == 1; /* no view of it elsewhere */
   if (!creates_graph(b) && own && !(*slot)->is_view && lt_tensor_is_contiguous(*slot))
     return lt_run_into(LT_OP_add, in, 2, NULL, *slot, false);
   LT_TRY(lt_run(LT_OP_add, in, 2, NULL, &sum, 1));
@@ -231,7 +241,8 @@ lt_tensor *lt_do(lt_back *b, int id, const lt_attr *attr, int n_in, lt_tensor *c
   return b->status < 0 ? NULL : keep_temporary(b, out);
 }
 
-lt_tensor *lt_do_n(lt_back *b, int id, const lt_attr *attr, int n_in, lt_tensor *const *in, int n_out, lt_tensor **out) {
+lt_tensor *lt_do_n(lt_back *b, int id, const lt_attr *attr, int n_in, lt_tensor *const *in, int n_out,
+                   lt_tensor **out) {
   for (int k = 0; k < n_out; k++) out[k] = NULL;
   if (b->status < 0) return NULL;
   b->status = lt_run(id, in, n_in, attr, out, n_out);
@@ -252,8 +263,8 @@ void lt_give(lt_back *b, int i, lt_tensor *grad) {
   done(b, i);
 }
 
-/* Has the result of this call the input's shape and dtype? Elementwise operators broadcast and promote; rules name other
- * operators only where they fit. */
+/* Has the result of this call the input's shape and dtype? Elementwise operators broadcast and promote; rules name
+ * other operators only where they fit. */
 static bool fits_input(const lt_edge *e, const lt_op *op, int n_in, lt_tensor *const *in) {
   if (!(op->flags & LT_OP_ELEMENTWISE)) return true;
   int dtype = -1;
@@ -325,9 +336,10 @@ static int unpack(const lt_backward *b, lt_node *n, lt_tensor **in, lt_tensor **
   for (int i = 0; i < n->n_saved_in + n->n_saved_out; i++) {
     const lt_saved *s = &n->saved[i];
     if (s->t && atomic_load(&s->t->storage->version) != s->version)
-      return lt_fail(LT_ERR_STATE, "backward: the gradient of %s needs a value that was written in place afterwards%s%s; use the "
-                     "operator without the underscore, or clone() the value first", n->op->name,
-                     s->t->op >= 0 && s->t->op != n->id ? " by or through " : "",
+      return lt_fail(LT_ERR_STATE,
+                     "backward: the gradient of %s needs a value that was written in place afterwards%s%s; use the "
+                     "operator without the underscore, or clone() the value first",
+                     n->op->name, s->t->op >= 0 && s->t->op != n->id ? " by or through " : "",
                      s->t->op >= 0 && s->t->op != n->id ? lt_op_name(s->t->op) : "");
   }
   return LT_OK;
@@ -365,7 +377,8 @@ static int run_rule(lt_backward *b, record *r) {
   return rule.status;
 }
 
-static int ask(lt_backward *b, int request, int64_t number, int64_t *function, int n, lt_tensor *const *grads, int *n_grads) {
+static int ask(lt_backward *b, int request, int64_t number, int64_t *function, int n, lt_tensor *const *grads,
+               int *n_grads) {
   b->request = request;
   b->n_ask = n;
   for (int i = 0; i < n; i++) b->ask[i] = grads[i];
@@ -404,7 +417,8 @@ static int step_node(lt_backward *b, int64_t *function, int *n_grads) {
   }
   while (r->hooks_done < n->n_hooks) {
     lt_hook h = n->hooks[r->hooks_done++];
-    if (h.function && r->grad[h.out_index]) return ask(b, LT_REQUEST_HOOK, h.function, function, 1, &r->grad[h.out_index], n_grads);
+    if (h.function && r->grad[h.out_index])
+      return ask(b, LT_REQUEST_HOOK, h.function, function, 1, &r->grad[h.out_index], n_grads);
   }
   capture(b, r);
   if (!n->op) {
@@ -464,14 +478,22 @@ static int seed(lt_backward *b, const lt_handle *root, const lt_handle *grad) {
   lt_tensor *t, *g = NULL;
   LT_TRY(lt_resolve(root, &t));
   if (!t->requires_grad)
-    return lt_fail(LT_ERR_STATE, "backward: the tensor %s has no gradient history; none of its inputs requires a gradient, or it "
-                   "was made inside lt.no_grad", lt_shape_text(t));
+    return lt_fail(LT_ERR_STATE,
+                   "backward: the tensor %s has no gradient history; none of its inputs requires a gradient, or it "
+                   "was made inside lt.no_grad",
+                   lt_shape_text(t));
   if (grad && grad->t_) {
     LT_TRY(lt_resolve(grad, &g));
-    if (!lt_same_shape(t, g)) return lt_fail(LT_ERR_SHAPE, "backward: the tensor is %s and its gradient %s; they must agree", lt_shape_text(t), lt_shape_text(g));
+    if (!lt_same_shape(t, g))
+      return lt_fail(LT_ERR_SHAPE, "backward: the tensor is %s and its gradient %s; they must agree", lt_shape_text(t),
+                     lt_shape_text(g));
     lt_tensor_retain(g);
   } else {
-    if (t->n != 1) return lt_fail(LT_ERR_SHAPE, "backward: the tensor is %s; only a single number can start without a gradient: sum it, or pass { grad = ... }", lt_shape_text(t));
+    if (t->n != 1)
+      return lt_fail(LT_ERR_SHAPE,
+                     "backward: the tensor is %s; only a single number can start without a gradient: sum it, or pass { "
+                     "grad = ... }",
+                     lt_shape_text(t));
     lt_attr attr = {.n_list = t->ndim, .i = {t->dtype}, .f = {1}, .device = t->storage->backend->index};
     memcpy(attr.list, t->shape, t->ndim * sizeof *t->shape);
     LT_TRY(lt_run(LT_OP_full, NULL, 0, &attr, &g, 1));
@@ -499,7 +521,9 @@ static int prepare(lt_backward *b, const lt_handle *const *roots, const lt_handl
   }
   for (int i = 0; i < n_wrt; i++) {
     LT_TRY(lt_resolve(wrt[i], &t));
-    if (!t->requires_grad) return lt_fail(LT_ERR_STATE, "grad: input %d requires no gradient; call x:requires_grad_() before using it", i + 1);
+    if (!t->requires_grad)
+      return lt_fail(LT_ERR_STATE, "grad: input %d requires no gradient; call x:requires_grad_() before using it",
+                     i + 1);
     b->wanted[b->n_wanted++] = (wanted){.t = lt_tensor_retain(t)};
     if (!t->node) LT_TRY(add_pending(b, t, true));
   }
@@ -528,8 +552,10 @@ int lt_backward_new(const lt_handle *const *roots, const lt_handle *const *grads
   memset(b, 0, sizeof *b);
   b->flags = flags;
   int status = prepare(b, roots, grads, n_roots, wrt, n_wrt);
-  if (status < 0) lt_backward_free(b);
-  else *out = b;
+  if (status < 0)
+    lt_backward_free(b);
+  else
+    *out = b;
   return status;
 }
 
@@ -538,8 +564,10 @@ int lt_backward_next(lt_backward *b, int64_t *function, int *n_grads) {
   bool was = lt_grad_enable(creates_graph(b)); /* the engine's own sums are recorded like the rules */
   int status = LT_OK;
   while (status == LT_OK && b->at < b->n_records) {
-    if (lt_interrupted()) status = lt_fail(LT_ERR_INTERRUPT, "interrupted");
-    else status = step_node(b, function, n_grads);
+    if (lt_interrupted())
+      status = lt_fail(LT_ERR_INTERRUPT, "interrupted");
+    else
+      status = step_node(b, function, n_grads);
   }
   while (status == LT_OK && b->pending_at < b->n_pending) status = step_pending(b, function, n_grads);
   lt_grad_enable(was);
@@ -562,10 +590,11 @@ int lt_backward_give(lt_backward *b, int i, const lt_handle *grad) {
     if (b->at < b->n_records) {
       record *r = &b->records[b->at];
       slot = &r->grad[r->node->hooks[r->hooks_done - 1].out_index];
-    } else slot = &b->pending[b->pending_at].grad;
+    } else
+      slot = &b->pending[b->pending_at].grad;
     if (!lt_same_shape(*slot, g) || (*slot)->dtype != g->dtype)
-      return lt_fail(LT_ERR_SHAPE, "hook: the gradient is %s %s and the hook returned %s %s; they must agree", lt_shape_text(*slot),
-                     lt_dtype_name((*slot)->dtype), lt_shape_text(g), lt_dtype_name(g->dtype));
+      return lt_fail(LT_ERR_SHAPE, "hook: the gradient is %s %s and the hook returned %s %s; they must agree",
+                     lt_shape_text(*slot), lt_dtype_name((*slot)->dtype), lt_shape_text(g), lt_dtype_name(g->dtype));
     lt_tensor_retain(g);
     lt_tensor_release(*slot);
     *slot = g;
@@ -573,7 +602,8 @@ int lt_backward_give(lt_backward *b, int i, const lt_handle *grad) {
   }
   if (b->request != LT_REQUEST_FUNCTION) return lt_fail(LT_ERR_STATE, "backward: no script function is being asked");
   lt_node *n = b->records[b->at].node;
-  if (i < 0 || i >= n->n_in) return lt_fail(LT_ERR_RANGE, "function: gradient %d given; the function has %d inputs", i + 1, n->n_in);
+  if (i < 0 || i >= n->n_in)
+    return lt_fail(LT_ERR_RANGE, "function: gradient %d given; the function has %d inputs", i + 1, n->n_in);
   if (!n->edges[i].node && !n->edges[i].leaf) return LT_OK;
   if (g->ndim != n->edges[i].ndim || memcmp(g->shape, n->edges[i].shape, g->ndim * sizeof *g->shape) != 0)
     return lt_fail(LT_ERR_SHAPE, "function: input %d is %s and the gradient given for it %s; they must agree", i + 1,
@@ -592,7 +622,9 @@ int lt_backward_result(lt_backward *b, int i, lt_handle *out) {
   return LT_OK;
 }
 
-int64_t lt_backward_at(const lt_backward *b) { return b->at < b->n_records && b->records[b->at].node ? b->records[b->at].node->seq : 0; }
+int64_t lt_backward_at(const lt_backward *b) {
+  return b->at < b->n_records && b->records[b->at].node ? b->records[b->at].node->seq : 0;
+}
 
 void lt_backward_free(lt_backward *b) {
   for (int64_t i = 0; b->grads && i < b->n_grads; i++) lt_tensor_release(b->grads[i]);

@@ -28,8 +28,14 @@ static lt_kernel cpu_kernel(lt_backend *self, int op) {
   return lt_op_at(op)->cpu;
 }
 
-static lt_backend cpu = {.name = "cpu", .index = 0, .host_visible = true, .alloc = cpu_alloc, .release = cpu_release,
-                         .copy_in = cpu_copy, .copy_out = cpu_copy, .synchronize = cpu_synchronize,
+static lt_backend cpu = {.name = "cpu",
+                         .index = 0,
+                         .host_visible = true,
+                         .alloc = cpu_alloc,
+                         .release = cpu_release,
+                         .copy_in = cpu_copy,
+                         .copy_out = cpu_copy,
+                         .synchronize = cpu_synchronize,
                          .kernel = cpu_kernel};
 static lt_backend *backends[] = {&cpu};
 

@@ -4,15 +4,18 @@
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *name; int size; } types[LT_DTYPE_COUNT] = {
-    {"float32", 4}, {"float64", 8}, {"bfloat16", 2}, {"float16", 2}, {"int64", 8}, {"int32", 4}, {"uint8", 1}, {"bool", 1}};
+static const struct {
+  const char *name;
+  int size;
+} types[LT_DTYPE_COUNT] = {{"float32", 4}, {"float64", 8}, {"bfloat16", 2}, {"float16", 2},
+                           {"int64", 8},   {"int32", 4},   {"uint8", 1},    {"bool", 1}};
 
 const char *lt_dtype_name(int dtype) { return dtype >= 0 && dtype < LT_DTYPE_COUNT ? types[dtype].name : "?"; }
 int64_t lt_dtype_size(int dtype) { return dtype >= 0 && dtype < LT_DTYPE_COUNT ? types[dtype].size : 0; }
 
 int lt_promote(int a, int b) {
   /* bool < uint8 < int32 < int64 < the 16-bit floats < float32 < float64; the two 16-bit floats meet in float32 */
-  static const int rank[LT_DTYPE_COUNT] = {[LT_BOOL] = 0, [LT_UINT8] = 1, [LT_INT32] = 2, [LT_INT64] = 3,
+  static const int rank[LT_DTYPE_COUNT] = {[LT_BOOL] = 0,     [LT_UINT8] = 1,   [LT_INT32] = 2,   [LT_INT64] = 3,
                                            [LT_BFLOAT16] = 4, [LT_FLOAT16] = 4, [LT_FLOAT32] = 5, [LT_FLOAT64] = 6};
   if (a == b) return a;
   if (rank[a] == 4 && rank[b] == 4) return LT_FLOAT32;
@@ -36,8 +39,10 @@ void lt_f32_to_bf16(uint16_t *out, const float *in, int64_t n) {
 
 static float half_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 0x3ff, u;
-  if (exponent == 31) u = sign | 0x7f800000 | fraction << 13;
-  else if (exponent) u = sign | (exponent + 112) << 23 | fraction << 13;
+  if (exponent == 31)
+    u = sign | 0x7f800000 | fraction << 13;
+  else if (exponent)
+    u = sign | (exponent + 112) << 23 | fraction << 13;
   else { /* zero or subnormal: fraction * 2^-24 is exact in float32 */
     float f = (float)fraction * 0x1p-24f;
     memcpy(&u, &f, 4);

@@ -12,7 +12,9 @@
 #include <immintrin.h>
 #endif
 
-static const struct { const char *name, *doc; } variables[] = {
+static const struct {
+  const char *name, *doc;
+} variables[] = {
     {"LTRAIN_THREADS", "threads for computing; default: the cores this process may use, within the cgroup's CPU limit"},
     {"LTRAIN_MEMORY_MIB", "memory the engine may use, MiB; default: the machine's or cgroup's limit"},
     {"LTRAIN_DEBUG", "1: errors show the frames inside ltrain, late uses of tensors name the line that made them"},

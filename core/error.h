@@ -4,8 +4,8 @@
 #pragma once
 #include "ltrain.h"
 
-/* Writes the message (printf rules). A failing line reads `return lt_fail(LT_ERR_SHAPE, "...", ...)`; a macro, so that the
- * compiler sees the negative constant and knows that out-pointers are not read afterwards. */
+/* Writes the message (printf rules). A failing line reads `return lt_fail(LT_ERR_SHAPE, "...", ...)`; a macro, so that
+ * the compiler sees the negative constant and knows that out-pointers are not read afterwards. */
 void lt_fail_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define lt_fail(code, ...) (lt_fail_message(__VA_ARGS__), (code))
 /* Puts "prefix: " before the message of a failure that is passing through. Returns `code`. */

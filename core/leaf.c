@@ -1,5 +1,6 @@
 /* Leaves: tensors that a gradient is asked for, and that gradient. It is dense, or for tables some rows of it; a dense
- * contribution makes rows dense. A bound buffer (part of an optimizer's arena) is where the dense gradient must live. */
+ * contribution makes rows dense. A bound buffer (part of an optimizer's arena) is where the dense gradient must live.
+ */
 #include "autograd.h"
 
 int lt_leaf_of(lt_tensor *t, lt_leaf **out) {
@@ -68,8 +69,10 @@ int lt_leaf_add(lt_tensor *t, lt_tensor *grad) {
     return LT_OK;
   }
   bool own = atomic_load(&grad->refs) == 1 || lt_recording(); /* the engine's only: no one else can write it */
-  if (own && grad->dtype == t->dtype) leaf->grad = lt_tensor_retain(grad);
-  else LT_TRY(lt_run(LT_OP_clone, &grad, 1, NULL, &leaf->grad, 1));
+  if (own && grad->dtype == t->dtype)
+    leaf->grad = lt_tensor_retain(grad);
+  else
+    LT_TRY(lt_run(LT_OP_clone, &grad, 1, NULL, &leaf->grad, 1));
   return LT_OK;
 }
 
@@ -112,9 +115,13 @@ int64_t lt_node_seq(const lt_handle *h) {
 int lt_set_requires_grad(const lt_handle *h, bool on) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
-  if (t->node) return lt_fail(LT_ERR_STATE, "requires_grad: only a leaf can be told; this tensor is the result of %s: use x:detach()", lt_op_name(t->op));
+  if (t->node)
+    return lt_fail(LT_ERR_STATE,
+                   "requires_grad: only a leaf can be told; this tensor is the result of %s: use x:detach()",
+                   lt_op_name(t->op));
   if (on && !lt_is_float(t->dtype))
-    return lt_fail(LT_ERR_DTYPE, "requires_grad: the tensor is %s; only floating types have gradients", lt_dtype_name(t->dtype));
+    return lt_fail(LT_ERR_DTYPE, "requires_grad: the tensor is %s; only floating types have gradients",
+                   lt_dtype_name(t->dtype));
   t->requires_grad = on;
   return LT_OK;
 }
@@ -152,8 +159,8 @@ int lt_set_grad(const lt_handle *h, const lt_handle *grad) {
   }
   LT_TRY(lt_resolve(grad, &g));
   if (!lt_same_shape(t, g) || t->dtype != g->dtype)
-    return lt_fail(LT_ERR_SHAPE, "set_grad: the tensor is %s %s and the gradient %s %s; they must agree", lt_shape_text(t),
-                   lt_dtype_name(t->dtype), lt_shape_text(g), lt_dtype_name(g->dtype));
+    return lt_fail(LT_ERR_SHAPE, "set_grad: the tensor is %s %s and the gradient %s %s; they must agree",
+                   lt_shape_text(t), lt_dtype_name(t->dtype), lt_shape_text(g), lt_dtype_name(g->dtype));
   LT_TRY(lt_leaf_of(t, &leaf));
   lt_tensor_retain(g);
   lt_leaf_clear(leaf);
@@ -169,8 +176,8 @@ int lt_set_grad_rows(const lt_handle *h, const lt_handle *rows, const lt_handle 
   LT_TRY(lt_resolve(values, &v));
   if (v->ndim != t->ndim || r->ndim != 1 || v->shape[0] != r->shape[0] || v->dtype != t->dtype ||
       memcmp(v->shape + 1, t->shape + 1, (size_t)(t->ndim - 1) * sizeof *t->shape) != 0)
-    return lt_fail(LT_ERR_SHAPE, "set_grad_rows: rows %s and values %s do not fit a tensor of shape %s", lt_shape_text(r),
-                   lt_shape_text(v), lt_shape_text(t));
+    return lt_fail(LT_ERR_SHAPE, "set_grad_rows: rows %s and values %s do not fit a tensor of shape %s",
+                   lt_shape_text(r), lt_shape_text(v), lt_shape_text(t));
   LT_TRY(lt_leaf_of(t, &leaf));
   lt_tensor_retain(r);
   lt_tensor_retain(v);

@@ -14,8 +14,13 @@
 enum { SMALL_CLASSES = 64, CLASSES = SMALL_CLASSES + 4 * 36 };
 static const int64_t HUGE_PAGE = 2 << 20, PACING_FLOOR = 256 << 20;
 
-typedef struct block { struct block *next; } block;
-static struct { block *free; int64_t n_free, n_live; } classes[CLASSES];
+typedef struct block {
+  struct block *next;
+} block;
+static struct {
+  block *free;
+  int64_t n_free, n_live;
+} classes[CLASSES];
 static lt_spin lock; /* held for a few loads and stores; a refill from the system is rare */
 static int64_t live, peak, cached, foreign, system_allocations, allocations, collect_above = PACING_FLOOR;
 static int64_t limit;
@@ -157,10 +162,15 @@ void lt_memory(lt_memory_stats *out) {
   lt_spin_lock(&lock);
   if (!limit) limit = machine_limit();
   int64_t idle = (lt_pool_headers - lt_live_tensors) * (int64_t)sizeof(lt_tensor); /* headers waiting for reuse */
-  *out = (lt_memory_stats){.live = (double)(live + foreign - idle), .peak = (double)peak, .cached = (double)(cached + idle),
-                           .limit = (double)limit, .system_allocations = (double)system_allocations,
-                           .allocations = (double)allocations, .tensors = (double)lt_live_tensors,
-                           .storages = (double)lt_live_storages, .nodes = (double)lt_live_nodes};
+  *out = (lt_memory_stats){.live = (double)(live + foreign - idle),
+                           .peak = (double)peak,
+                           .cached = (double)(cached + idle),
+                           .limit = (double)limit,
+                           .system_allocations = (double)system_allocations,
+                           .allocations = (double)allocations,
+                           .tensors = (double)lt_live_tensors,
+                           .storages = (double)lt_live_storages,
+                           .nodes = (double)lt_live_nodes};
   lt_spin_unlock(&lock);
 }
 

@@ -25,7 +25,8 @@ int64_t lt_attr_bytes(const lt_attr *attr) {
 lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved, const lt_attr *attr) {
   lt_node *n;
   int64_t edges = (int64_t)sizeof *n, saved = edges + n_in * (int64_t)sizeof(lt_edge);
-  int64_t attributes = saved + n_saved * (int64_t)sizeof(lt_saved), bytes = attributes + (attr ? lt_attr_bytes(attr) : 0);
+  int64_t attributes = saved + n_saved * (int64_t)sizeof(lt_saved),
+          bytes = attributes + (attr ? lt_attr_bytes(attr) : 0);
   n = lt_alloc(bytes);
   if (!n) return NULL;
   memset(n, 0, sizeof *n);
@@ -55,8 +56,10 @@ void lt_edge_to(lt_edge *e, lt_tensor *t) {
   memcpy(e->shape, t->shape, t->ndim * sizeof *t->shape);
   if (!t->requires_grad) return;
   e->out_index = (int16_t)t->out_index;
-  if (t->node) e->node = lt_node_retain(t->node);
-  else e->leaf = lt_tensor_retain(t);
+  if (t->node)
+    e->node = lt_node_retain(t->node);
+  else
+    e->leaf = lt_tensor_retain(t);
 }
 
 static void save(lt_saved *s, lt_tensor *t) {
@@ -83,9 +86,12 @@ int lt_node_record(const lt_args *c) {
     if (keep & LT_IN(i)) {
       if (c->in[i] && reads & LT_IN(i)) {
         if (c->bound && c->in[i]->storage == c->out[0]->storage)
-          status = lt_fail(LT_ERR_STATE, "%s_: the gradient rule of %s reads the value that would be overwritten; use %s "
-                           "without the underscore", c->op->name, c->op->name, c->op->name);
-        else save(&n->saved[at], lt_tensor_retain(c->in[i]));
+          status = lt_fail(LT_ERR_STATE,
+                           "%s_: the gradient rule of %s reads the value that would be overwritten; use %s "
+                           "without the underscore",
+                           c->op->name, c->op->name, c->op->name);
+        else
+          save(&n->saved[at], lt_tensor_retain(c->in[i]));
       }
       at++;
     }
@@ -122,7 +128,8 @@ static int n_overflow, overflow_capacity;
 
 void lt_function_dropped(int64_t function) {
   lt_pool_lock();
-  if (n_dropped < 256) dropped[n_dropped++] = function;
+  if (n_dropped < 256)
+    dropped[n_dropped++] = function;
   else {
     if (n_overflow == overflow_capacity) {
       int bigger = overflow_capacity ? overflow_capacity * 2 : 1024;
@@ -196,7 +203,8 @@ int lt_record(int64_t function, const lt_handle *const *in, int n_in, lt_handle 
   for (int k = 0; k < n_out; k++) {
     LT_TRY(lt_resolve(out[k], &t));
     if (t->node || t->requires_grad)
-      return lt_fail(LT_ERR_STATE, "function: output %d already has a history; the forward function runs without recording", k + 1);
+      return lt_fail(LT_ERR_STATE,
+                     "function: output %d already has a history; the forward function runs without recording", k + 1);
   }
   if (!wanted || grad_off) return LT_OK;
   lt_node *n = lt_node_new(NULL, -1, n_in, n_out, 0, NULL);
@@ -228,8 +236,10 @@ int lt_add_hook(const lt_handle *h, int64_t function) {
   if (n) memcpy(hooks, old, (size_t)n * sizeof *hooks);
   hooks[n] = (lt_hook){function, (int16_t)t->out_index};
   lt_free(old, n * (int64_t)sizeof *hooks);
-  if (t->node) t->node->hooks = hooks, t->node->n_hooks++;
-  else leaf->hooks = hooks, leaf->n_hooks++;
+  if (t->node)
+    t->node->hooks = hooks, t->node->n_hooks++;
+  else
+    leaf->hooks = hooks, leaf->n_hooks++;
   return LT_OK;
 }
 
@@ -256,8 +266,10 @@ int lt_check_finite(const lt_args *c) {
       if (isnan(lt_load_double(data, flat->dtype, i))) bad = i;
     lt_tensor_release(flat);
     if (bad >= 0)
-      return lt_fail(LT_ERR_STATE, "%s: the result %s has a NaN at element %lld; look at its inputs (a log or division "
-                     "of zero, an overflow, a learning rate too high)", c->op->name, lt_shape_text(o), (long long)(bad + 1));
+      return lt_fail(LT_ERR_STATE,
+                     "%s: the result %s has a NaN at element %lld; look at its inputs (a log or division "
+                     "of zero, an overflow, a learning rate too high)",
+                     c->op->name, lt_shape_text(o), (long long)(bad + 1));
   }
   return LT_OK;
 }

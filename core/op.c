@@ -1,10 +1,10 @@
 /* The registry and the one call. A call resolves handles, turns numbers into scalars, lets shape() check the inputs and
  * make the outputs, runs the device's kernel and records a node when a gradient is wanted.
  *
- * Grammar of a signature: name "(" [argument ("," argument)*] ")". An argument is NAME [":" KIND] ["=" DEFAULT]; without
- * a kind it is a tensor. Kinds: tensor, tensor? (may be nil), operand (tensor or number), tensors (a list; last tensor
- * argument); number (next attr.f), int, bool, dim (1-based, negative from the end), dtype, one|two|three (a name from that
- * list) (next attr.i); dims, ints (the one attr.list). A default of nil for a dim or dims means "all". */
+ * Grammar of a signature: name "(" [argument ("," argument)*] ")". An argument is NAME [":" KIND] ["=" DEFAULT];
+ * without a kind it is a tensor. Kinds: tensor, tensor? (may be nil), operand (tensor or number), tensors (a list; last
+ * tensor argument); number (next attr.f), int, bool, dim (1-based, negative from the end), dtype, one|two|three (a name
+ * from that list) (next attr.i); dims, ints (the one attr.list). A default of nil for a dim or dims means "all". */
 #include "autograd.h"
 #include "random.h"
 
@@ -42,7 +42,8 @@ int lt_out(lt_args *c, int k, int dtype, int ndim, const int64_t *shape) {
   if (k == 0 && c->bound) {
     lt_tensor *o = c->out[0];
     if (o->dtype != dtype)
-      return lt_fail(LT_ERR_DTYPE, "%s: the result is %s and cannot be written into a %s tensor; convert with x:to(\"%s\") first",
+      return lt_fail(LT_ERR_DTYPE,
+                     "%s: the result is %s and cannot be written into a %s tensor; convert with x:to(\"%s\") first",
                      c->op->name, lt_dtype_name(dtype), lt_dtype_name(o->dtype), lt_dtype_name(dtype));
     if (o->ndim != ndim || memcmp(o->shape, shape, (size_t)ndim * sizeof *shape) != 0)
       return lt_fail(LT_ERR_SHAPE, "%s: the result is %s and cannot be written into a tensor of shape %s", c->op->name,
@@ -56,7 +57,8 @@ int lt_out_like(lt_args *c, int k, const lt_tensor *t) { return lt_out(c, k, t->
 
 int lt_out_view(lt_args *c, int k, lt_tensor *base, int ndim, const int64_t *shape, const int64_t *stride,
                 int64_t offset) {
-  if (c->bound) return lt_fail(LT_ERR_ARGUMENT, "%s: gives a view and cannot be written into another tensor", c->op->name);
+  if (c->bound)
+    return lt_fail(LT_ERR_ARGUMENT, "%s: gives a view and cannot be written into another tensor", c->op->name);
   return lt_tensor_view(base, ndim, shape, stride, offset, &c->out[k]);
 }
 
@@ -90,9 +92,10 @@ int lt_broadcast(const lt_args *c, int first, int last, int *ndim, int64_t *shap
         const lt_tensor *other = c->in[first];
         for (int j = first; j < i; j++)
           if (c->in[j]) other = c->in[j];
-        return lt_fail(LT_ERR_SHAPE, "%s: shapes %s and %s do not broadcast: sizes %lld and %lld of dim %d from the end must be equal or 1",
-                       c->op->name, lt_shape_text(other), lt_shape_text(t), (long long)*s, (long long)t->shape[d],
-                       t->ndim - d);
+        return lt_fail(
+            LT_ERR_SHAPE,
+            "%s: shapes %s and %s do not broadcast: sizes %lld and %lld of dim %d from the end must be equal or 1",
+            c->op->name, lt_shape_text(other), lt_shape_text(t), (long long)*s, (long long)t->shape[d], t->ndim - d);
       }
       *s = t->shape[d];
     }
@@ -103,8 +106,8 @@ int lt_broadcast(const lt_args *c, int first, int last, int *ndim, int64_t *shap
 
 int lt_need_float(const lt_args *c, int i) {
   if (lt_is_float(c->in[i]->dtype)) return LT_OK;
-  return lt_fail(LT_ERR_DTYPE, "%s: input %d is %s; it must be a floating type: convert with x:to(\"float32\")", c->op->name,
-                 i + 1, lt_dtype_name(c->in[i]->dtype));
+  return lt_fail(LT_ERR_DTYPE, "%s: input %d is %s; it must be a floating type: convert with x:to(\"float32\")",
+                 c->op->name, i + 1, lt_dtype_name(c->in[i]->dtype));
 }
 int lt_need_dtype(const lt_args *c, int i, int dtype) {
   if (c->in[i]->dtype == dtype) return LT_OK;
@@ -113,8 +116,8 @@ int lt_need_dtype(const lt_args *c, int i, int dtype) {
 }
 int lt_need_ids(const lt_args *c, int i) {
   if (c->in[i]->dtype == LT_INT64 || c->in[i]->dtype == LT_INT32) return LT_OK;
-  return lt_fail(LT_ERR_DTYPE, "%s: input %d is %s; ids are int32 or int64: convert with x:to(\"int64\")", c->op->name, i + 1,
-                 lt_dtype_name(c->in[i]->dtype));
+  return lt_fail(LT_ERR_DTYPE, "%s: input %d is %s; ids are int32 or int64: convert with x:to(\"int64\")", c->op->name,
+                 i + 1, lt_dtype_name(c->in[i]->dtype));
 }
 
 /* ---- the call ---- */
@@ -132,12 +135,14 @@ static int pick_backend(lt_args *c) {
     if (!c->in[i] || c->in[i]->is_scalar) continue;
     lt_backend *other = c->in[i]->storage->backend;
     if (b && other != b)
-      return lt_fail(LT_ERR_DEVICE, "%s: the inputs live on %s and %s; move one with x:to(\"%s\")", c->op->name, b->name,
-                     other->name, b->name);
+      return lt_fail(LT_ERR_DEVICE, "%s: the inputs live on %s and %s; move one with x:to(\"%s\")", c->op->name,
+                     b->name, other->name, b->name);
     b = other;
   }
-  if (b) c->backend = b;
-  else LT_TRY(lt_backend_get(c->attr->device, &c->backend));
+  if (b)
+    c->backend = b;
+  else
+    LT_TRY(lt_backend_get(c->attr->device, &c->backend));
   return LT_OK;
 }
 
@@ -157,11 +162,15 @@ static int check_inplace(const lt_args *c) {
   const lt_tensor *o = c->out[0];
   if (!lt_recording()) return LT_OK;
   if (o->requires_grad && !o->node)
-    return lt_fail(LT_ERR_STATE, "%s_: a leaf that requires a gradient cannot be written in place while gradients are "
-                   "recorded; write inside lt.no_grad(function() ... end)", c->op->name);
+    return lt_fail(LT_ERR_STATE,
+                   "%s_: a leaf that requires a gradient cannot be written in place while gradients are "
+                   "recorded; write inside lt.no_grad(function() ... end)",
+                   c->op->name);
   if (o->is_view && o->node)
-    return lt_fail(LT_ERR_STATE, "%s_: this view is part of a gradient graph and cannot be written in place; use the "
-                   "operator without the underscore", c->op->name);
+    return lt_fail(LT_ERR_STATE,
+                   "%s_: this view is part of a gradient graph and cannot be written in place; use the "
+                   "operator without the underscore",
+                   c->op->name);
   return LT_OK;
 }
 
@@ -258,20 +267,32 @@ static inline int perform(lt_args *c, int (*go)(lt_args *)) {
 int lt_run(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_tensor **out, int n_out) {
   static const lt_attr none;
   const lt_op *op = registry[id];
-  lt_args c = {.op = op, .id = id, .n_in = n_in, .in = (lt_tensor **)in, .attr = attr ? attr : &none,
+  lt_args c = {.op = op,
+               .id = id,
+               .n_in = n_in,
+               .in = (lt_tensor **)in,
+               .attr = attr ? attr : &none,
                .n_out = op->n_out ? op->n_out : 1};
   LT_TRY(perform(&c, run_and_record));
   for (int k = 0; k < c.n_out; k++)
-    if (k < n_out) out[k] = c.out[k];
-    else lt_tensor_release(c.out[k]);
+    if (k < n_out)
+      out[k] = c.out[k];
+    else
+      lt_tensor_release(c.out[k]);
   return LT_OK;
 }
 
 int lt_run_into(int id, lt_tensor *const *in, int n_in, const lt_attr *attr, lt_tensor *out, bool accumulate) {
   static const lt_attr none;
   bool was = lt_grad_enable(false);
-  lt_args c = {.op = registry[id], .id = id, .n_in = n_in, .in = (lt_tensor **)in, .attr = attr ? attr : &none,
-               .n_out = registry[id]->n_out ? registry[id]->n_out : 1, .bound = true, .accumulate = accumulate};
+  lt_args c = {.op = registry[id],
+               .id = id,
+               .n_in = n_in,
+               .in = (lt_tensor **)in,
+               .attr = attr ? attr : &none,
+               .n_out = registry[id]->n_out ? registry[id]->n_out : 1,
+               .bound = true,
+               .accumulate = accumulate};
   c.out[0] = out;
   int status = perform(&c, run);
   lt_grad_enable(was);

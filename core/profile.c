@@ -1,5 +1,5 @@
-/* Time by operator: when on, every kernel's seconds are added up. Off, a call pays one predictable branch. Only the thread
- * that runs the script calls operators, so plain numbers suffice. */
+/* Time by operator: when on, every kernel's seconds are added up. Off, a call pays one predictable branch. Only the
+ * thread that runs the script calls operators, so plain numbers suffice. */
 #include "op.h"
 
 bool lt_profile_on;

@@ -1,7 +1,7 @@
-/* Step scopes: lists of the tensors made while a scope is open. Its owner closes it and they die together, each header's
- * generation moving on so that a late use is an error. A scope that its owner cannot close any more (break, an error)
- * is an orphan: after a full collection what still has a handle moves to the parent.
- * Scopes belong to the thread that runs the script; other threads make tensors that join a scope when handed over. */
+/* Step scopes: lists of the tensors made while a scope is open. Its owner closes it and they die together, each
+ * header's generation moving on so that a late use is an error. A scope that its owner cannot close any more (break, an
+ * error) is an orphan: after a full collection what still has a handle moves to the parent. Scopes belong to the thread
+ * that runs the script; other threads make tensors that join a scope when handed over. */
 #include "autograd.h"
 
 enum { MAX_DEPTH = 4096, CROWDED = 12 };
@@ -25,8 +25,10 @@ static void link_to(lt_tensor *t, lt_scope *s) {
 
 /* The pool's lock is held. */
 void lt_scope_unlink(lt_tensor *t) {
-  if (t->prev) t->prev->next = t->next;
-  else t->scope->first = t->next;
+  if (t->prev)
+    t->prev->next = t->next;
+  else
+    t->scope->first = t->next;
   if (t->next) t->next->prev = t->prev;
   t->scope = NULL;
   t->prev = t->next = NULL;
@@ -91,8 +93,10 @@ int lt_scope_close(int64_t id, bool free_members) {
   if (!depth || stack[depth - 1]->id != id)
     return lt_fail(LT_ERR_STATE, "scope: only the innermost scope can be closed");
   lt_scope *s = stack[--depth];
-  if (free_members) end_members(s);
-  else merge(s, depth ? stack[depth - 1] : NULL);
+  if (free_members)
+    end_members(s);
+  else
+    merge(s, depth ? stack[depth - 1] : NULL);
   lt_free(s, sizeof *s);
   return LT_OK;
 }

@@ -10,8 +10,8 @@ int lt_storage_wrap(lt_backend *backend, void *data, int64_t bytes, void *owner,
                     lt_storage **out) {
   lt_storage *s = lt_alloc(HEADER);
   if (!s) return LT_ERR_MEMORY;
-  *s = (lt_storage){.refs = 1, .backend = backend, .data = data, .bytes = bytes, .owner = owner, .release = release,
-                    .block = HEADER};
+  *s = (lt_storage){
+      .refs = 1, .backend = backend, .data = data, .bytes = bytes, .owner = owner, .release = release, .block = HEADER};
   atomic_fetch_add(&lt_live_storages, 1);
   *out = s;
   return LT_OK;

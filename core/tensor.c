@@ -1,5 +1,5 @@
-/* Tensor headers and the handles that scripts hold. Headers come from a pool and never go back to the system, so a stale
- * handle always points at a header and only has to compare generations. */
+/* Tensor headers and the handles that scripts hold. Headers come from a pool and never go back to the system, so a
+ * stale handle always points at a header and only has to compare generations. */
 #include "autograd.h"
 #include "backend.h"
 
@@ -69,7 +69,8 @@ static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *s
   }
   if (stride)
     for (int d = 0; d < ndim; d++) t->stride[d] = stride[d];
-  else lt_contiguous_strides(ndim, shape, t->stride);
+  else
+    lt_contiguous_strides(ndim, shape, t->stride);
   *out = t;
   return LT_OK;
 }
@@ -77,9 +78,11 @@ static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *s
 int lt_tensor_new(lt_backend *backend, int dtype, int ndim, const int64_t *shape, lt_tensor **out) {
   int64_t n = 1;
   for (int d = 0; d < ndim; d++) {
-    if (shape[d] < 0) return lt_fail(LT_ERR_SHAPE, "tensor: size %lld of dim %d is negative", (long long)shape[d], d + 1);
+    if (shape[d] < 0)
+      return lt_fail(LT_ERR_SHAPE, "tensor: size %lld of dim %d is negative", (long long)shape[d], d + 1);
     if (__builtin_mul_overflow(n, shape[d], &n) || n > (int64_t)1 << 46)
-      return lt_fail(LT_ERR_MEMORY, "out of memory: a tensor of shape %s is larger than any memory", lt_dims_text(ndim, shape));
+      return lt_fail(LT_ERR_MEMORY, "out of memory: a tensor of shape %s is larger than any memory",
+                     lt_dims_text(ndim, shape));
   }
   lt_storage *s;
   LT_TRY(lt_storage_new(backend, n * lt_dtype_size(dtype), &s));
@@ -148,10 +151,12 @@ static int fail_dead(const lt_handle *h) {
   if (h->t_->gen == h->gen_ + 1 && h->t_->died_in)
     return lt_fail(LT_ERR_STATE,
                    "tensor: the result of %s was released at the end of its step (step %lld); use :item() for a number "
-                   "or :keep() to hold a tensor beyond its step", maker, (long long)h->t_->died_in);
+                   "or :keep() to hold a tensor beyond its step",
+                   maker, (long long)h->t_->died_in);
   return lt_fail(LT_ERR_STATE,
                  "tensor: the result of %s was released at the end of its step; use :item() for a number or :keep() to "
-                 "hold a tensor beyond its step", maker);
+                 "hold a tensor beyond its step",
+                 maker);
 }
 
 int lt_resolve(const lt_handle *h, lt_tensor **out) {
@@ -194,7 +199,8 @@ int lt_data(const lt_handle *h, void **out) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
   if (!t->storage->backend->host_visible)
-    return lt_fail(LT_ERR_DEVICE, "data: the tensor lives on %s; move it with x:to(\"cpu\")", t->storage->backend->name);
+    return lt_fail(LT_ERR_DEVICE, "data: the tensor lives on %s; move it with x:to(\"cpu\")",
+                   t->storage->backend->name);
   LT_TRY(t->storage->backend->synchronize(t->storage->backend));
   *out = lt_ptr(t);
   return LT_OK;
@@ -269,7 +275,8 @@ int lt_as_strided(const lt_handle *h, int ndim, const int64_t *shape, const int6
     if (shape[d] > 0) *(reach < 0 ? &low : &high) += reach;
   }
   if (n > 0 && (low < 0 || (high + 1) * lt_dtype_size(t->dtype) > t->storage->bytes))
-    return lt_fail(LT_ERR_RANGE, "as_strided: shape %s with these strides reaches elements %lld to %lld; the storage holds %lld",
+    return lt_fail(LT_ERR_RANGE,
+                   "as_strided: shape %s with these strides reaches elements %lld to %lld; the storage holds %lld",
                    lt_dims_text(ndim, shape), (long long)low, (long long)high,
                    (long long)(t->storage->bytes / lt_dtype_size(t->dtype)));
   LT_TRY(lt_tensor_view(t, ndim, shape, stride, offset, &view));
@@ -283,8 +290,8 @@ int lt_set_data(const lt_handle *h, const lt_handle *from) {
   LT_TRY(lt_resolve(h, &t));
   LT_TRY(lt_resolve(from, &f));
   if (t->dtype != f->dtype || !lt_same_shape(t, f))
-    return lt_fail(LT_ERR_SHAPE, "set_data: the tensor is %s %s and the new data %s %s; they must agree", lt_shape_text(t),
-                   lt_dtype_name(t->dtype), lt_shape_text(f), lt_dtype_name(f->dtype));
+    return lt_fail(LT_ERR_SHAPE, "set_data: the tensor is %s %s and the new data %s %s; they must agree",
+                   lt_shape_text(t), lt_dtype_name(t->dtype), lt_shape_text(f), lt_dtype_name(f->dtype));
   lt_storage *old = t->storage;
   t->storage = lt_storage_retain(f->storage);
   t->offset = f->offset;

@@ -1,4 +1,5 @@
-/* What the core knows of a tensor: header, storage, step scope. Only core/tensor.c, storage.c, scope.c and autograd.c write these fields. */
+/* What the core knows of a tensor: header, storage, step scope. Only core/tensor.c, storage.c, scope.c and autograd.c
+ * write these fields. */
 #pragma once
 #include "error.h"
 #include <sched.h>
@@ -16,31 +17,31 @@ typedef struct lt_storage {
   lt_backend *backend;
   void *data;
   int64_t bytes;
-  _Atomic int64_t version;       /* writes so far; saved values compare it */
-  void *owner;                   /* foreign memory: what release() gets */
-  void (*release)(void *owner);  /* NULL: the backend's own memory */
-  int64_t block;                 /* bytes asked of the allocator, header included */
+  _Atomic int64_t version;      /* writes so far; saved values compare it */
+  void *owner;                  /* foreign memory: what release() gets */
+  void (*release)(void *owner); /* NULL: the backend's own memory */
+  int64_t block;                /* bytes asked of the allocator, header included */
 } lt_storage;
 
 struct lt_tensor {
-  _Atomic int32_t refs;          /* handles and C references together */
-  int32_t gen;                   /* moves when the header is recycled or its scope ends */
-  _Atomic int32_t handles;       /* how many of the references are handles of this generation */
-  int16_t op;                    /* maker, for messages */
+  _Atomic int32_t refs;    /* handles and C references together */
+  int32_t gen;             /* moves when the header is recycled or its scope ends */
+  _Atomic int32_t handles; /* how many of the references are handles of this generation */
+  int16_t op;              /* maker, for messages */
   uint8_t dtype, ndim;
   bool requires_grad, is_scalar; /* is_scalar: a number from the script, promotes weakly, lives on the host */
   bool kept;                     /* belongs to no scope by the user's wish */
   bool is_view;
-  int32_t out_index;             /* which output of `node` */
+  int32_t out_index; /* which output of `node` */
   lt_storage *storage;
-  int64_t offset;                /* elements */
-  int64_t n;                     /* elements */
+  int64_t offset; /* elements */
+  int64_t n;      /* elements */
   int64_t shape[LT_MAX_DIMS], stride[LT_MAX_DIMS];
-  lt_node *node;                 /* NULL: leaf */
-  lt_leaf *leaf;                 /* gradient and hooks, made when first needed */
+  lt_node *node; /* NULL: leaf */
+  lt_leaf *leaf; /* gradient and hooks, made when first needed */
   lt_scope *scope;
-  lt_tensor *prev, *next;        /* within the scope */
-  int64_t died_in;               /* number of the scope that ended the previous generation */
+  lt_tensor *prev, *next; /* within the scope */
+  int64_t died_in;        /* number of the scope that ended the previous generation */
 };
 
 /* A lock for sections of a few instructions: uncontended it costs one exchange; a waiter yields, because the holder may
@@ -66,9 +67,9 @@ int64_t lt_load_int(const void *data, int dtype, int64_t i);
 void lt_store_int(void *data, int dtype, int64_t i, int64_t value);
 
 /* ---- memory.c: the caching allocator ---- */
-void *lt_alloc(int64_t bytes);                 /* 64-byte aligned; NULL and a message when there is none */
-void lt_free(void *block, int64_t bytes);      /* the same bytes as asked for */
-void lt_count_bytes(int64_t bytes);            /* memory that counts as live but is not lt_alloc's; negative: gone */
+void *lt_alloc(int64_t bytes);            /* 64-byte aligned; NULL and a message when there is none */
+void lt_free(void *block, int64_t bytes); /* the same bytes as asked for */
+void lt_count_bytes(int64_t bytes);       /* memory that counts as live but is not lt_alloc's; negative: gone */
 bool lt_gc_due(void);
 extern _Atomic int64_t lt_live_tensors, lt_live_storages, lt_live_nodes, lt_pool_headers;
 
@@ -87,11 +88,11 @@ static inline void lt_storage_release(lt_storage *s) {
 
 /* ---- tensor.c ---- */
 int lt_tensor_new(lt_backend *backend, int dtype, int ndim, const int64_t *shape, lt_tensor **out); /* one reference */
-int lt_tensor_like(const lt_tensor *t, lt_tensor **out);          /* contiguous, same shape and dtype */
+int lt_tensor_like(const lt_tensor *t, lt_tensor **out); /* contiguous, same shape and dtype */
 int lt_tensor_view(lt_tensor *base, int ndim, const int64_t *shape, const int64_t *stride, int64_t offset,
-                   lt_tensor **out);                              /* offset: elements from the storage's start */
-int lt_tensor_alias(lt_tensor *t, lt_tensor **out);               /* same view, no history */
-int lt_tensor_scalar(double value, int dtype, lt_tensor **out);   /* a number as a host tensor, is_scalar */
+                   lt_tensor **out);                            /* offset: elements from the storage's start */
+int lt_tensor_alias(lt_tensor *t, lt_tensor **out);             /* same view, no history */
+int lt_tensor_scalar(double value, int dtype, lt_tensor **out); /* a number as a host tensor, is_scalar */
 void lt_tensor_destroy(lt_tensor *t);
 static inline lt_tensor *lt_tensor_retain(lt_tensor *t) {
   if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
@@ -100,8 +101,8 @@ static inline lt_tensor *lt_tensor_retain(lt_tensor *t) {
 static inline void lt_tensor_release(lt_tensor *t) {
   if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) lt_tensor_destroy(t);
 }
-void lt_own(lt_tensor *t, lt_handle *out);                        /* turns one reference into a handle */
-int lt_resolve(const lt_handle *h, lt_tensor **out);              /* borrowed; checks the generation */
+void lt_own(lt_tensor *t, lt_handle *out);           /* turns one reference into a handle */
+int lt_resolve(const lt_handle *h, lt_tensor **out); /* borrowed; checks the generation */
 bool lt_tensor_is_contiguous(const lt_tensor *t);
 static inline bool lt_same_shape(const lt_tensor *a, const lt_tensor *b) {
   if (a->ndim != b->ndim) return false;
@@ -114,11 +115,11 @@ static inline int64_t lt_size_of(int dtype) { /* lt_dtype_size without the call 
   return (int64_t)(0x11482284 >> (dtype * 4) & 0xf);
 }
 static inline void *lt_ptr(const lt_tensor *t) { return (char *)t->storage->data + t->offset * lt_size_of(t->dtype); }
-const char *lt_shape_text(const lt_tensor *t);                    /* "[32, 784]"; eight texts alive at a time a thread */
+const char *lt_shape_text(const lt_tensor *t); /* "[32, 784]"; eight texts alive at a time a thread */
 const char *lt_dims_text(int ndim, const int64_t *shape);
 
 /* ---- scope.c ---- */
-void lt_scope_link(lt_tensor *t, lt_tensor *base);                /* base: a view's or gradient's owner, or NULL */
+void lt_scope_link(lt_tensor *t, lt_tensor *base); /* base: a view's or gradient's owner, or NULL */
 void lt_scope_unlink(lt_tensor *t);
-void lt_pool_lock(void);                                          /* guards header pool and scope lists */
+void lt_pool_lock(void); /* guards header pool and scope lists */
 void lt_pool_unlock(void);

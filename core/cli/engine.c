@@ -1,7 +1,7 @@
-/* Loads libltrain.so, instead of being linked with it, so that the OpenMP runtime behind it finds its settings: it reads
- * the environment in its constructor. What matters is how long an idle thread spins before it sleeps. The runtime's
- * default is milliseconds, and on a machine shared with other work the threads then burn each other's time (seen: steps
- * 50 times slower); ours covers the gaps inside a step. */
+/* Loads libltrain.so, instead of being linked with it, so that the OpenMP runtime behind it finds its settings: it
+ * reads the environment in its constructor. What matters is how long an idle thread spins before it sleeps. The
+ * runtime's default is milliseconds, and on a machine shared with other work the threads then burn each other's time
+ * (seen: steps 50 times slower); ours covers the gaps inside a step. */
 #include "host.h"
 #include "ltrain.h"
 
@@ -28,7 +28,7 @@ bool engine_load(const char *exe) {
   const char *slash = strrchr(exe, '/');
   if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "3000", 0);
   snprintf(path, sizeof path, "%.*s/libltrain.so", slash ? (int)(slash - exe) : 0, exe);
-  void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* global: Lua finds its symbols through ffi.C */
+  void *library = dlopen(path, RTLD_LAZY | RTLD_GLOBAL); /* global: Lua finds its symbols through ffi.C */
   if (library && find(library, "lt_version", &engine.version) && find(library, "lt_interrupted", &engine.interrupted) &&
       find(library, "lt_interrupt_request", &engine.request) && find(library, "lt_interrupt_clear", &engine.clear))
     return true;

@@ -23,7 +23,7 @@ static int64_t int_pow(int64_t a, int64_t b) {
     if (b & 1) y *= x;
   return (int64_t)y;
 }
-#define float_mod(a, b) ((a) - floor((a) / (b)) * (b))
+#define float_mod(a, b) ((a)-floor((a) / (b)) * (b))
 
 /* ---- rules ---- */
 #define NONE_rule NULL
@@ -82,16 +82,24 @@ static void minimum_rule(lt_back *b) { extreme_rule(b, LT_OP_lt); }
 static void maximum_rule(lt_back *b) { extreme_rule(b, LT_OP_gt); }
 
 enum {
-  NONE_keep = LT_OUT(12), add_keep = 0, sub_keep = 0, /* NONE_keep only marks: an operator without a rule keeps nothing */
-  mul_keep = LT_IN(0) | LT_IN(1), div_keep = LT_IN(1) | LT_OUT(0), mod_keep = LT_IN(0) | LT_IN(1),
-  pow_keep = LT_IN(0) | LT_IN(1) | LT_OUT(0), atan2_keep = mul_keep, minimum_keep = mul_keep, maximum_keep = mul_keep
+  NONE_keep = LT_OUT(12),
+  add_keep = 0,
+  sub_keep = 0, /* NONE_keep only marks: an operator without a rule keeps nothing */
+  mul_keep = LT_IN(0) | LT_IN(1),
+  div_keep = LT_IN(1) | LT_OUT(0),
+  mod_keep = LT_IN(0) | LT_IN(1),
+  pow_keep = LT_IN(0) | LT_IN(1) | LT_OUT(0),
+  atan2_keep = mul_keep,
+  minimum_keep = mul_keep,
+  maximum_keep = mul_keep
 };
 
 static int dividing_cpu(lt_args *c) {
   atomic_store(&divided_by_zero, 0);
   LT_TRY(lt_elementwise_cpu(c));
   if (atomic_exchange(&divided_by_zero, 0))
-    return lt_fail(LT_ERR_ARGUMENT, "%s: an integer is divided by 0; check b, or convert a to a floating type", c->op->name);
+    return lt_fail(LT_ERR_ARGUMENT, "%s: an integer is divided by 0; check b, or convert a to a floating type",
+                   c->op->name);
   return LT_OK;
 }
 
@@ -118,11 +126,17 @@ static int dividing_cpu(lt_args *c) {
   LOOP(NAME##_f32, float, OUT_##RESULT(float), FLOAT)                                                                  \
   LOOP(NAME##_f64, double, OUT_##RESULT(double), FLOAT)                                                                \
   LOOP(NAME##_i64, int64_t, OUT_##RESULT(int64_t), INT)                                                                \
-  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, NAME##_i64, LT_##RESULT};                              \
-  const lt_op lt_op_##NAME = {.name = #NAME, .signature = #NAME "(a: operand, b: operand)", .doc = DOC,                \
-                              .flags = LT_OP_ELEMENTWISE | FLAGS_##RESULT | ((int)RULE##_keep == (int)NONE_keep ? LT_OP_NO_GRADIENT : 0),     \
-                              .shape = lt_elementwise_shape, .cpu = CPU_FOR(NAME), .backward = RULE##_rule,            \
-                              .keep = RULE##_keep, .table = &NAME##_loops};
+  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, NAME##_i64, LT_##RESULT};                           \
+  const lt_op lt_op_##NAME = {.name = #NAME,                                                                           \
+                              .signature = #NAME "(a: operand, b: operand)",                                           \
+                              .doc = DOC,                                                                              \
+                              .flags = LT_OP_ELEMENTWISE | FLAGS_##RESULT |                                            \
+                                       ((int)RULE##_keep == (int)NONE_keep ? LT_OP_NO_GRADIENT : 0),                   \
+                              .shape = lt_elementwise_shape,                                                           \
+                              .cpu = CPU_FOR(NAME),                                                                    \
+                              .backward = RULE##_rule,                                                                 \
+                              .keep = RULE##_keep,                                                                     \
+                              .table = &NAME##_loops};
 #include "binary.def"
 
 /* ---- where ---- */
@@ -148,7 +162,11 @@ static void where_rule(lt_back *b) {
   if (lt_wants(b, 1)) LT_GRAD(b, 1, where, b->in[0], b->grad[0], zero);
   if (lt_wants(b, 2)) LT_GRAD(b, 2, where, b->in[0], zero, b->grad[0]);
 }
-const lt_op lt_op_where = {.name = "where", .signature = "where(condition, a: operand, b: operand)",
+const lt_op lt_op_where = {.name = "where",
+                           .signature = "where(condition, a: operand, b: operand)",
                            .doc = "a where the condition (bool) is true, b elsewhere; all three broadcast.",
-                           .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE, .shape = where_shape, .cpu = where_cpu,
-                           .backward = where_rule, .keep = LT_IN(0)};
+                           .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE,
+                           .shape = where_shape,
+                           .cpu = where_cpu,
+                           .backward = where_rule,
+                           .keep = LT_IN(0)};

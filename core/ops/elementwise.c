@@ -4,7 +4,11 @@
 
 enum { MAX_OPERANDS = 6, CHUNK = 16384 };
 
-typedef struct operand { char *data; int dtype; int64_t size, stride[LT_MAX_DIMS]; } operand;
+typedef struct operand {
+  char *data;
+  int dtype;
+  int64_t size, stride[LT_MAX_DIMS];
+} operand;
 typedef struct plan {
   int ndim, n_in, kind;
   int64_t shape[LT_MAX_DIMS];
@@ -16,7 +20,8 @@ typedef struct plan {
 
 /* ---- blocks between dtypes ---- */
 
-#define COPY(TO, FROM) for (int64_t i = 0; i < n; i++) ((TO *)out)[i] = (TO)((const FROM *)in)[i * stride]
+#define COPY(TO, FROM)                                                                                                 \
+  for (int64_t i = 0; i < n; i++) ((TO *)out)[i] = (TO)((const FROM *)in)[i * stride]
 #define LOAD_AS(TO)                                                                                                    \
   switch (dtype) {                                                                                                     \
   case LT_FLOAT32: COPY(TO, float); return;                                                                            \
@@ -31,8 +36,10 @@ static void load_half(void *out, int kind, const uint16_t *in, int dtype, int64_
   uint16_t packed[LT_BLOCK] = {0};
   float wide[LT_BLOCK] = {0};
   for (int64_t i = 0; i < n; i++) packed[i] = in[i * stride];
-  if (dtype == LT_BFLOAT16) lt_bf16_to_f32(wide, packed, n);
-  else lt_f16_to_f32(wide, packed, n);
+  if (dtype == LT_BFLOAT16)
+    lt_bf16_to_f32(wide, packed, n);
+  else
+    lt_f16_to_f32(wide, packed, n);
   lt_load_block(out, kind, wide, LT_FLOAT32, 1, n);
 }
 
@@ -51,7 +58,8 @@ void lt_load_block(void *out, int kind, const void *in, int dtype, int64_t strid
 /* A float outside the integer's range becomes its smallest value, as the processor's conversion does for int64. */
 static int64_t whole(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
 
-#define STORE(TO, FROM, CONVERT) for (int64_t i = 0; i < n; i++) ((TO *)out)[i * stride] = (TO)CONVERT(((const FROM *)in)[i])
+#define STORE(TO, FROM, CONVERT)                                                                                       \
+  for (int64_t i = 0; i < n; i++) ((TO *)out)[i * stride] = (TO)CONVERT(((const FROM *)in)[i])
 #define STORE_AS(FROM, WHOLE)                                                                                          \
   switch (dtype) {                                                                                                     \
   case LT_FLOAT32: STORE(float, FROM, ); return;                                                                       \
@@ -73,8 +81,10 @@ void lt_store_block(void *out, int dtype, int64_t stride, const void *in, int ki
       lt_load_block(wide, LT_FLOAT32, in, kind, 1, n);
       from = wide;
     }
-    if (dtype == LT_BFLOAT16) lt_f32_to_bf16(packed, from, n);
-    else lt_f32_to_f16(packed, from, n);
+    if (dtype == LT_BFLOAT16)
+      lt_f32_to_bf16(packed, from, n);
+    else
+      lt_f32_to_f16(packed, from, n);
     for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i * stride] = packed[i];
     return;
   }
@@ -101,7 +111,12 @@ static void add_block(void *to, const void *x, int kind, int64_t n) {
 
 /* ---- one run: n elements, each operand with its own stride ---- */
 
-typedef union block { float f32[LT_BLOCK]; double f64[LT_BLOCK]; int64_t i64[LT_BLOCK]; uint8_t truth[LT_BLOCK]; } block;
+typedef union block {
+  float f32[LT_BLOCK];
+  double f64[LT_BLOCK];
+  int64_t i64[LT_BLOCK];
+  uint8_t truth[LT_BLOCK];
+} block;
 
 static bool direct(const plan *p, int k, int64_t stride) {
   int want = k == 0 && p->truth ? LT_BOOL : p->kind;
@@ -200,7 +215,8 @@ static void run_flat(const plan *p, int64_t first, int64_t n) {
 /* Most small calls: every operand is the result's shape, contiguous, in the computing type. */
 static bool is_plain(const lt_args *c, int kind, bool truth) {
   const lt_tensor *o = c->out[0];
-  if (c->accumulate || o->n > CHUNK || o->dtype != (truth ? LT_BOOL : kind) || !lt_tensor_is_contiguous(o)) return false;
+  if (c->accumulate || o->n > CHUNK || o->dtype != (truth ? LT_BOOL : kind) || !lt_tensor_is_contiguous(o))
+    return false;
   for (int i = 0; i < c->n_in; i++) {
     const lt_tensor *t = c->in[i];
     if (t->n != o->n || t->ndim != o->ndim || t->dtype != kind || !lt_tensor_is_contiguous(t)) return false;
@@ -216,7 +232,12 @@ int lt_elementwise_run(lt_args *c, int kind, lt_loop loop, bool truth) {
     loop(o->n, lt_ptr(o), in, c->attr);
     return LT_OK;
   }
-  plan p = {.ndim = o->ndim, .n_in = c->n_in, .kind = kind, .loop = loop, .attr = c->attr, .truth = truth,
+  plan p = {.ndim = o->ndim,
+            .n_in = c->n_in,
+            .kind = kind,
+            .loop = loop,
+            .attr = c->attr,
+            .truth = truth,
             .accumulate = c->accumulate};
   if (o->n == 0) return LT_OK;
   for (int d = 0; d < o->ndim; d++) p.shape[d] = o->shape[d];
@@ -280,10 +301,14 @@ int lt_elementwise_shape(lt_args *c) {
   LT_TRY(lt_broadcast(c, 0, c->n_in - 1, &ndim, shape));
   int dtype = working_dtype(c);
   if (dtype == LT_BOOL && l->result == LT_SAME) dtype = LT_INT64; /* arithmetic on truth values counts */
-  if (l->result == LT_TRUTH) dtype = LT_BOOL;
-  else if (c->bound && lt_is_float(c->out[0]->dtype) && lt_is_float(dtype)) dtype = c->out[0]->dtype;
-  else if (c->bound && lt_is_int(c->out[0]->dtype) && !lt_is_float(dtype)) dtype = c->out[0]->dtype;
-  else if (c->bound && lt_is_float(c->out[0]->dtype)) dtype = c->out[0]->dtype;
+  if (l->result == LT_TRUTH)
+    dtype = LT_BOOL;
+  else if (c->bound && lt_is_float(c->out[0]->dtype) && lt_is_float(dtype))
+    dtype = c->out[0]->dtype;
+  else if (c->bound && lt_is_int(c->out[0]->dtype) && !lt_is_float(dtype))
+    dtype = c->out[0]->dtype;
+  else if (c->bound && lt_is_float(c->out[0]->dtype))
+    dtype = c->out[0]->dtype;
   return lt_out(c, 0, dtype, ndim, shape);
 }
 

@@ -6,9 +6,9 @@
 
 typedef void (*lt_loop)(int64_t n, void *out, const void *const *in, const lt_attr *attr);
 enum lt_result {
-  LT_SAME,  /* the promoted dtype of the inputs */
-  LT_REAL,  /* as SAME, but integers become float32 */
-  LT_TRUTH  /* bool; the loop writes uint8_t */
+  LT_SAME, /* the promoted dtype of the inputs */
+  LT_REAL, /* as SAME, but integers become float32 */
+  LT_TRUTH /* bool; the loop writes uint8_t */
 };
 typedef struct lt_loop_set {
   lt_loop f32, f64, i64; /* i64 NULL: integers are computed as float32 */

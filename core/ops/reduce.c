@@ -7,8 +7,8 @@ static int reduced_dims(const lt_args *c, int ndim, bool *reduce) {
   for (int k = 0; k < a->n_list; k++) {
     int64_t d = a->list[k];
     if (d < 0 || d >= ndim)
-      return lt_fail(LT_ERR_RANGE, "%s: dim %lld; the tensor is %s, so dims are 1 to %d or -%d to -1", c->op->name, (long long)d + 1,
-                     lt_shape_text(c->in[0]), ndim, ndim);
+      return lt_fail(LT_ERR_RANGE, "%s: dim %lld; the tensor is %s, so dims are 1 to %d or -%d to -1", c->op->name,
+                     (long long)d + 1, lt_shape_text(c->in[0]), ndim, ndim);
     if (reduce[d]) return lt_fail(LT_ERR_ARGUMENT, "%s: dim %lld is given twice", c->op->name, (long long)d + 1);
     reduce[d] = true;
   }
@@ -22,8 +22,10 @@ int lt_reduced_shape_k(lt_args *c, int k, int dtype) {
   int ndim = 0;
   LT_TRY(reduced_dims(c, x->ndim, reduce));
   for (int d = 0; d < x->ndim; d++)
-    if (!reduce[d]) shape[ndim++] = x->shape[d];
-    else if (c->attr->i[0]) shape[ndim++] = 1;
+    if (!reduce[d])
+      shape[ndim++] = x->shape[d];
+    else if (c->attr->i[0])
+      shape[ndim++] = 1;
   return lt_out(c, k, dtype, ndim, shape);
 }
 int lt_reduced_shape(lt_args *c, int dtype) { return lt_reduced_shape_k(c, 0, dtype); }

@@ -37,7 +37,7 @@
   }
 HELPERS(float, float)
 HELPERS(double, double)
-#define CHOOSE(f, x) _Generic((x), float: f##_float, default: f##_double)(x)
+#define CHOOSE(f, x) _Generic((x), float : f##_float, default : f##_double)(x)
 #define lt_softplus(x) CHOOSE(softplus, x)
 #define lt_sigmoid(x) CHOOSE(sigmoid, x)
 #define lt_gauss(x) CHOOSE(gauss, x)
@@ -117,26 +117,37 @@ static void curvature_rule(lt_back *b, int slope, int curvature) {
   SLOPE_LOOP(NAME##_slope_f64, double, SLOPE)                                                                          \
   CURVATURE_LOOP(NAME##_curve_f32, float, CURVATURE)                                                                   \
   CURVATURE_LOOP(NAME##_curve_f64, double, CURVATURE)                                                                  \
-  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, I64, RESULT};                                          \
-  static const lt_loop_set NAME##_slope_loops = {NAME##_slope_f32, NAME##_slope_f64, NULL, LT_SAME};                      \
-  static const lt_loop_set NAME##_curve_loops = {NAME##_curve_f32, NAME##_curve_f64, NULL, LT_SAME};                      \
+  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, I64, RESULT};                                       \
+  static const lt_loop_set NAME##_slope_loops = {NAME##_slope_f32, NAME##_slope_f64, NULL, LT_SAME};                   \
+  static const lt_loop_set NAME##_curve_loops = {NAME##_curve_f32, NAME##_curve_f64, NULL, LT_SAME};                   \
   static void NAME##_rule(lt_back *b) { slope_rule(b, LT_OP_##NAME##_backward); }                                      \
   static void NAME##_second(lt_back *b) { curvature_rule(b, LT_OP_##NAME##_backward, LT_OP_##NAME##_curvature); }      \
-  const lt_op lt_op_##NAME = {.name = #NAME, .signature = #NAME "(x" PARAMS ")", .doc = DOC,                           \
+  const lt_op lt_op_##NAME = {.name = #NAME,                                                                           \
+                              .signature = #NAME "(x" PARAMS ")",                                                      \
+                              .doc = DOC,                                                                              \
                               .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE | LT_OP_INPLACE,                           \
-                              .shape = lt_elementwise_shape, .cpu = lt_elementwise_cpu, .backward = NAME##_rule,       \
-                              .keep = S, .table = &NAME##_loops};                                                      \
-  const lt_op lt_op_##NAME##_backward = {.name = #NAME "_backward", .signature = #NAME "_backward(grad, s" PARAMS ")", \
+                              .shape = lt_elementwise_shape,                                                           \
+                              .cpu = lt_elementwise_cpu,                                                               \
+                              .backward = NAME##_rule,                                                                 \
+                              .keep = S,                                                                               \
+                              .table = &NAME##_loops};                                                                 \
+  const lt_op lt_op_##NAME##_backward = {.name = #NAME "_backward",                                                    \
+                                         .signature = #NAME "_backward(grad, s" PARAMS ")",                            \
                                          .doc = "Gradient times the slope of " #NAME ".",                              \
                                          .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE | LT_OP_HIDDEN,                 \
-                                         .shape = lt_elementwise_shape, .cpu = lt_elementwise_cpu,                     \
-                                         .backward = NAME##_second, .keep = LT_IN(0) | LT_IN(1),                       \
+                                         .shape = lt_elementwise_shape,                                                \
+                                         .cpu = lt_elementwise_cpu,                                                    \
+                                         .backward = NAME##_second,                                                    \
+                                         .keep = LT_IN(0) | LT_IN(1),                                                  \
                                          .table = &NAME##_slope_loops};                                                \
-  const lt_op lt_op_##NAME##_curvature = {.name = #NAME "_curvature", .signature = #NAME "_curvature(s" PARAMS ")",    \
+  const lt_op lt_op_##NAME##_curvature = {.name = #NAME "_curvature",                                                  \
+                                          .signature = #NAME "_curvature(s" PARAMS ")",                                \
                                           .doc = "Derivative of the slope of " #NAME ".",                              \
                                           .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE | LT_OP_HIDDEN,                \
-                                          .shape = lt_elementwise_shape, .cpu = lt_elementwise_cpu,                    \
-                                          .backward = third_derivative, .table = &NAME##_curve_loops};
+                                          .shape = lt_elementwise_shape,                                               \
+                                          .cpu = lt_elementwise_cpu,                                                   \
+                                          .backward = third_derivative,                                                \
+                                          .table = &NAME##_curve_loops};
 
 #define LT_FUNCTION(NAME, PARAMS, S, FORMULA, SLOPE, CURVATURE, DOC)                                                   \
   DIFFERENTIABLE(NAME, PARAMS, S, FORMULA, SLOPE, CURVATURE, DOC, NULL, LT_REAL)
@@ -146,11 +157,15 @@ static void curvature_rule(lt_back *b, int slope, int curvature) {
 #define WITHOUT_GRADIENT(NAME, OUT32, OUT64, RESULT, I64, FORMULA, DOC)                                                \
   LOOP(NAME##_f32, float, OUT32, FORMULA)                                                                              \
   LOOP(NAME##_f64, double, OUT64, FORMULA)                                                                             \
-  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, I64, RESULT};                                          \
-  const lt_op lt_op_##NAME = {.name = #NAME, .signature = #NAME "(x)", .doc = DOC,                                     \
+  static const lt_loop_set NAME##_loops = {NAME##_f32, NAME##_f64, I64, RESULT};                                       \
+  const lt_op lt_op_##NAME = {.name = #NAME,                                                                           \
+                              .signature = #NAME "(x)",                                                                \
+                              .doc = DOC,                                                                              \
                               .flags = LT_OP_ELEMENTWISE | LT_OP_NO_GRADIENT |                                         \
                                        (RESULT == LT_SAME ? LT_OP_INPLACE | LT_OP_ACCUMULATE : 0),                     \
-                              .shape = lt_elementwise_shape, .cpu = lt_elementwise_cpu, .table = &NAME##_loops};
+                              .shape = lt_elementwise_shape,                                                           \
+                              .cpu = lt_elementwise_cpu,                                                               \
+                              .table = &NAME##_loops};
 #define LT_STEP(NAME, FORMULA, DOC)                                                                                    \
   static void NAME##_i64(int64_t n, void *out, const void *const *in, const lt_attr *attr);                            \
   WITHOUT_GRADIENT(NAME, float, double, LT_SAME, NAME##_i64, FORMULA, DOC)
