@@ -79,6 +79,8 @@ project "ltrain_core"
   buildoptions { "-Wa,-I../../core" } -- where .incbin in header.c looks, seen from build/make
   linkoptions { "-Wl,-soname,libltrain.so" }
   links { "dnnl", "archive", "isal", "z", "cjson", "m" }
+  filter "not configurations:tsan" -- whose runtime is in the program
+    linkoptions { "-Wl,-z,defs" } -- nothing links the library, so that a missing symbol must show here
   for _, config in ipairs(configs) do
     filter("configurations:" .. config)
       objdir("build/" .. config .. "/obj/core")
