@@ -36,7 +36,8 @@ local cpu, wall = os.clock(), lt.clock()
 local schema = lt.data.schema { label = "label", categorical = names, verbose = false }
 local data = lt.data.csv(path, { schema = schema })
 local read_cpu, read_wall = os.clock() - cpu, lt.clock() - wall
-print(("reading   %8.2f CPU-s  %6.2f s   %.0f rows/s, %.2f CPU-s a million rows"):format(read_cpu, read_wall, data:rows() / read_wall, read_cpu / data:rows() * 1e6))
+print(("reading   %8.2f CPU-s  %6.2f s   %.0f rows/s, %.2f CPU-s a million rows"):format(
+  read_cpu, read_wall, data:rows() / read_wall, read_cpu / data:rows() * 1e6))
 
 lt.manual_seed(1)
 local model = require "ltrain.models.deepfm" { features = schema:features(), dim = 10, hidden = { 400, 400, 400 } }
@@ -45,4 +46,5 @@ cpu, wall = os.clock(), lt.clock()
 model:fit(data:shuffle(true, { seed = 1 }):batch(batch):prefetch(), { epochs = 1, verbose = false })
 local train_cpu, train_wall = os.clock() - cpu, lt.clock() - wall
 print(("training  %8.2f CPU-s  %6.2f s   %.0f rows/s"):format(train_cpu, train_wall, data:rows() / train_wall))
-print(("both      %8.2f CPU-s  %6.2f s   reading is %.1f %% of the CPU time"):format(read_cpu + train_cpu, read_wall + train_wall, read_cpu / (read_cpu + train_cpu) * 100))
+print(("both      %8.2f CPU-s  %6.2f s   reading is %.1f %% of the CPU time"):format(
+  read_cpu + train_cpu, read_wall + train_wall, read_cpu / (read_cpu + train_cpu) * 100))

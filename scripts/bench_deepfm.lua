@@ -103,7 +103,8 @@ local after = product_seconds(batch)
 local seconds = (before + after) / 2
 local _, flop = products(batch)
 print(("rows/s      %.0f   (loss %.4f after %d epochs of %d rows)"):format(rate, last_loss, epoch, options.rows))
-print(("products    %.2f MFLOP a row; best oneDNN rate %.0f GFLOP/s before, %.0f after"):format(flop / 1e6, batch * flop / before / 1e9, batch * flop / after / 1e9))
+print(("products    %.2f MFLOP a row; best oneDNN rate %.0f GFLOP/s before, %.0f after"):format(
+  flop / 1e6, batch * flop / before / 1e9, batch * flop / after / 1e9))
 print(("gemm_share  %.3f"):format(rate * seconds / batch))
 local total = spent.input + spent.forward + spent.backward + spent.optimizer
 print(("time        forward %.0f %%, backward %.0f %%, optimizer %.0f %%, waiting for input %.1f %%"):format(spent.forward / total * 100,

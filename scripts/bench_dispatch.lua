@@ -37,6 +37,7 @@ local scoped = best(1e4, 7, function(n)
     lt.scope(function()
       local c
       for _ = 1, 100 do c = a + b end
+      return c:dim()
     end)
   end
 end) / 100

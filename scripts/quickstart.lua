@@ -12,7 +12,8 @@ local verbose = arg[1] ~= "--quiet"
 local start = lt.clock()
 local parts = {}
 parts.train, parts.valid, parts.test = task.load(folder)
-print(("%s: %d training, %d validation and %d test rows read in %.2f s"):format(task.name, parts.train:rows(), parts.valid:rows(), parts.test:rows(), lt.clock() - start))
+print(("%s: %d training, %d validation and %d test rows read in %.2f s"):format(
+  task.name, parts.train:rows(), parts.valid:rows(), parts.test:rows(), lt.clock() - start))
 local lines = {}
 for _, model in ipairs(task.models) do
   local result = trainer.run(task, model, parts, 1, verbose)

@@ -78,12 +78,12 @@ function convert.bool(spec, a, v)
   if type(v) ~= "boolean" then fail(spec, a, "true or false", v) end
   return v and 1 or 0
 end
-function convert.dtype(spec, a, v)
+function convert.dtype(spec, _, v)
   local number = bridge.dtypes[v]
   if not number then
-    local near = type(v) == "string" and bridge.nearest(v, bridge.dtype_list) or nil
-    raise(("%s: there is no dtype %s%s; dtypes are %s"):format(spec.name, describe(v):gsub("^the string ", ""),
-      near and (", did you mean '%s'?"):format(near) or "", table.concat(bridge.dtype_list, ", ")))
+    local shown = describe(v):gsub("^the string ", "")
+    raise(("%s: there is no dtype %s%s; dtypes are %s"):format(spec.name, shown, type(v) == "string" and bridge.suggest(v, bridge.dtype_list) or "",
+      table.concat(bridge.dtype_list, ", ")))
   end
   return number
 end

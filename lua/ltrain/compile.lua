@@ -21,9 +21,8 @@ local function loss_function(loss)
       end
     end
   end
-  local near = type(loss) == "string" and bridge.nearest(loss, LOSSES) or nil
   raise(("compile: there is no loss '%s'%s; there are %s, or a function(output, target, weight)"):format(tostring(loss),
-    near and (", did you mean '%s'?"):format(near) or "", table.concat(LOSSES, ", ")))
+    bridge.suggest(loss, LOSSES), table.concat(LOSSES, ", ")))
 end
 
 local function picker(what, fallback)

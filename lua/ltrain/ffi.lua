@@ -116,6 +116,15 @@ function M.nearest(word, names)
   return best_distance and best_distance <= math.max(2, #word / 2) and best or nil
 end
 
+---", did you mean 'adam'?" for a misspelt word, or "" when nothing is near.
+---@param word any
+---@param names string[]
+---@param form string|nil how a name is shown, default "'%s'"
+function M.suggest(word, names, form)
+  local near = M.nearest(word, names)
+  return near and (", did you mean " .. (form or "'%s'"):format(near) .. "?") or ""
+end
+
 ---Checks an options table against the names it may hold; an unknown key raises and suggests the nearest.
 ---@param where string what the options belong to, for the message
 ---@param options table|nil
@@ -132,9 +141,7 @@ function M.options(where, options, known)
   end
   table.sort(unknown)
   if unknown[1] then
-    local near = M.nearest(unknown[1], known)
-    M.raise(("%s: unknown option '%s'%s; it knows %s"):format(where, unknown[1],
-      near and (", did you mean '%s'?"):format(near) or "", table.concat(known, ", ")))
+    M.raise(("%s: unknown option '%s'%s; it knows %s"):format(where, unknown[1], M.suggest(unknown[1], known), table.concat(known, ", ")))
   end
   return options
 end

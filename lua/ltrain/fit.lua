@@ -31,8 +31,8 @@ end
 
 local function check_loss(model, value, epoch, step, lr)
   if value == value and math.abs(value) ~= math.huge then return end
-  raise(("fit: the loss is %s at epoch %d, step %d; found in %s; the learning rate is %g: lower it or clip gradients (compile { clip_norm = 1 }), or look with lt.detect_anomaly()")
-    :format(value ~= value and "NaN" or "infinite", epoch, step, culprit(model), lr))
+  raise(("fit: the loss is %s at epoch %d, step %d; found in %s; the learning rate is %g: "
+    .. "lower it or clip gradients (compile { clip_norm = 1 }), or look with lt.detect_anomaly()"):format(value ~= value and "NaN" or "infinite", epoch, step, culprit(model), lr))
 end
 
 -- One epoch of steps. Returns the mean loss over rows.

@@ -70,8 +70,7 @@ setmetatable(lt, {
     end
     if value == nil then
       local names = all_names()
-      local near = bridge.nearest(name, names)
-      bridge.raise(("ltrain: there is no lt.%s%s"):format(tostring(name), near and (", did you mean lt.%s?"):format(near) or ""))
+      bridge.raise(("ltrain: there is no lt.%s%s"):format(tostring(name), bridge.suggest(name, names, "lt.%s")))
     end
     rawset(lt, name, value)
     return value

@@ -16,7 +16,8 @@ local function duration(seconds)
 end
 
 local function commas(n)
-  local s, k = ("%.0f"):format(n), nil
+  local s = ("%.0f"):format(n)
+  local k
   repeat s, k = s:gsub("^(%d+)(%d%d%d)", "%1,%2") until k == 0
   return s
 end

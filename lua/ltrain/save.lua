@@ -66,7 +66,8 @@ function M.load(path)
     check(C.lt_safetensors_entry(file, i, entry))
     local name, shape = ffi.string(entry.name), {}
     if entry.dtype < 0 or entry.ndim > 8 then
-      raise(("%s: tensor '%s' is %s with %d dims; ltrain reads F64 F32 BF16 F16 I64 I32 U8 BOOL with up to 8 dims"):format(path, name, ffi.string(entry.dtype_name), entry.ndim))
+      raise(("%s: tensor '%s' is %s with %d dims; ltrain reads F64 F32 BF16 F16 I64 I32 U8 BOOL with up to 8 dims"):format(
+        path, name, ffi.string(entry.dtype_name), entry.ndim))
     end
     for d = 1, entry.ndim do shape[d] = tonumber(entry.shape[d - 1]) end
     local t = op.functions.empty(shape, bridge.dtype_names[entry.dtype])

@@ -230,8 +230,7 @@ local function get(t, key)
     for name in pairs(methods) do names[#names + 1] = name end
     for _, spec in ipairs(op.specs) do names[#names + 1] = spec.name end
     table.sort(names)
-    local near = bridge.nearest(key, names)
-    raise(("tensor: there is no method or property '%s'%s"):format(key, near and (", did you mean '%s'?"):format(near) or ""))
+    raise(("tensor: there is no method or property '%s'%s"):format(key, bridge.suggest(key, names)))
   end
   if type(key) == "number" then return f.select(t, 1, key) end
   return index(t, key)

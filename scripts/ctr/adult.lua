@@ -2,7 +2,7 @@
 --- tests. Settings were found on validation rows.
 local lt = require "ltrain"
 
-local task = { name = "Adult", batch = 512, test_batch = 4096, max_epochs = 20, patience = 3 }
+local task = { name = "Adult", data = "adult", batch = 512, test_batch = 4096, max_epochs = 20, patience = 3 }
 
 local COLUMNS = { "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship", "race", "sex",
   "capital_gain", "capital_loss", "hours_per_week", "native_country", "income" }

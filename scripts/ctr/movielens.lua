@@ -2,7 +2,8 @@
 --- validation when i % 10 == 8. Data: scripts/fetch_data.sh ml-100k. Settings were found on validation rows.
 local lt = require "ltrain"
 
-local task = { name = "MovieLens 100K", batch = 512, test_batch = 4096, max_epochs = 20, patience = 3 }
+local task = { name = "MovieLens 100K", data = "ml-100k", remedy = "run scripts/fetch_data.sh ml-100k",
+  batch = 512, test_batch = 4096, max_epochs = 20, patience = 3 }
 
 local function decade_of_life(text) return ("%d"):format(math.floor(tonumber(text) / 5)) end
 
@@ -19,7 +20,8 @@ end
 function task.load(folder)
   local path = folder .. "/ml-100k"
   local options = { typed_header = true }
-  local rows = lt.data.csv(path .. ".inter", options):join(lt.data.csv(path .. ".user", options), "user_id"):join(lt.data.csv(path .. ".item", options), "item_id")
+  local users, items = lt.data.csv(path .. ".user", options), lt.data.csv(path .. ".item", options)
+  local rows = lt.data.csv(path .. ".inter", options):join(users, "user_id"):join(items, "item_id")
   local parts = rows:split { train = { every = 10, is_not = { 8, 9 } }, valid = { every = 10, is = 8 }, test = { every = 10, is = 9 } }
   return parts.train, parts.valid, parts.test
 end
@@ -27,7 +29,7 @@ end
 task.models = {
   { name = "lr", title = "LR", config = { l2 = 1e-5 }, lr = 5e-3 },
   { name = "fm", title = "FM", config = { dim = 16, embedding_l2 = 1e-4 }, lr = 2e-3 },
-  { name = "deepfm", title = "DeepFM", config = { dim = 16, hidden = { 128, 64 }, dropout = 0.3, embedding_l2 = 1e-3 }, lr = 2e-3 },
+  { name = "deepfm", title = "DeepFM", config = { dim = 16, hidden = { 128, 64 }, dropout = 0.3, embedding_l2 = 1e-3 }, lr = 1e-3 },
 }
 
 return task

@@ -29,7 +29,9 @@ function EarlyStopping:on_epoch_end(context, logs)
   self.waited = self.waited + 1
   if self.waited >= self.patience then
     context.stop = true
-    if context.verbose then print(("early stop after epoch %d: best %s %.4f at epoch %d"):format(context.epoch, self.monitor.name, self.monitor.best, self.best_epoch)) end
+    if context.verbose then
+      print(("early stop after epoch %d: best %s %.4f at epoch %d"):format(context.epoch, self.monitor.name, self.monitor.best, self.best_epoch))
+    end
   end
 end
 

@@ -9,8 +9,7 @@ return setmetatable({}, {
     if not file then
       local bridge = require "ltrain.ffi"
       local names = { "EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "TensorBoard" }
-      local near = bridge.nearest(name, names)
-      bridge.raise(("callbacks: there is no %s%s; there are %s"):format(tostring(name), near and (", did you mean %s?"):format(near) or "", table.concat(names, ", ")))
+      bridge.raise(("callbacks: there is no %s%s; there are %s"):format(tostring(name), bridge.suggest(name, names, "%s"), table.concat(names, ", ")))
     end
     local new = require("ltrain.callbacks." .. file)
     rawset(t, name, new)

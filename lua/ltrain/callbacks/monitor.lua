@@ -23,7 +23,8 @@ function Monitor:value(logs)
     local names = {}
     for name in pairs(logs) do names[#names + 1] = name end
     table.sort(names)
-    bridge.raise(("%s: there is no '%s' to monitor; this epoch has %s (val_ values need fit { validation_data = ... })"):format(self.where, self.name, table.concat(names, ", ")))
+    bridge.raise(("%s: there is no '%s' to monitor; this epoch has %s (val_ values need fit { validation_data = ... })"):format(
+      self.where, self.name, table.concat(names, ", ")))
   end
   return v
 end

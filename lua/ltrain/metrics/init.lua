@@ -141,8 +141,7 @@ function M.by_name(name, loss, running)
   local class_name = NAMES[name]
   if not class_name then
     local known = { "accuracy", "auc", "calibration", "logloss", "normalized_entropy" }
-    local near = bridge.nearest(name, known)
-    raise(("metrics: there is no '%s'%s; there are %s"):format(tostring(name), near and (", did you mean '%s'?"):format(near) or "", table.concat(known, ", ")))
+    raise(("metrics: there is no '%s'%s; there are %s"):format(tostring(name), bridge.suggest(name, known), table.concat(known, ", ")))
   end
   if loss ~= "bce_with_logits" then raise(("metrics: '%s' needs the loss bce_with_logits, this model has %s"):format(name, tostring(loss))) end
   if name == "auc" then return AUC { running = running } end

@@ -35,9 +35,7 @@ function M.by_name(name)
     if entry[2] == name then return M[entry[1]]() end
     names[#names + 1] = entry[2]
   end
-  local near = bridge.nearest(name, names)
-  bridge.raise(("activation: there is no '%s'%s; there are %s"):format(tostring(name), near and (", did you mean '%s'?"):format(near) or "",
-    table.concat(names, ", ")))
+  bridge.raise(("activation: there is no '%s'%s; there are %s"):format(tostring(name), bridge.suggest(name, names), table.concat(names, ", ")))
 end
 
 return M

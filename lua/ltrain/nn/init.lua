@@ -31,8 +31,7 @@ return setmetatable(nn, {
     end
     if value == nil then
       local bridge = require "ltrain.ffi"
-      local near = bridge.nearest(name, all_names())
-      bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name), near and (", did you mean nn.%s?"):format(near) or ""))
+      bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name), bridge.suggest(name, all_names(), "nn.%s")))
     end
     rawset(nn, name, value)
     return value

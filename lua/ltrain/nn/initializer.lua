@@ -63,9 +63,7 @@ function M.apply(t, how)
     if known == name then return M[name](t, a, b) end
   end
   if name == "constant" then return M.constant(t, a) end
-  local near = bridge.nearest(name, NAMES)
-  raise(("initializer: there is no '%s'%s; there are %s, constant"):format(tostring(name), near and (", did you mean '%s'?"):format(near) or "",
-    table.concat(NAMES, ", ")))
+  raise(("initializer: there is no '%s'%s; there are %s, constant"):format(tostring(name), bridge.suggest(name, NAMES), table.concat(NAMES, ", ")))
 end
 
 return M

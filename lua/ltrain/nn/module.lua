@@ -218,7 +218,8 @@ function Module:load_state_dict(state, options)
     local given = state[entry.name]
     if given == nil then missing[#missing + 1] = entry.name
     elseif shape_text(given) ~= shape_text(entry.tensor) then
-      raise(("load_state_dict: '%s' is %s in the state and %s in the model; nothing was loaded"):format(entry.name, shape_text(given), shape_text(entry.tensor)))
+      raise(("load_state_dict: '%s' is %s in the state and %s in the model; nothing was loaded"):format(
+        entry.name, shape_text(given), shape_text(entry.tensor)))
     end
   end
   for name in pairs(state) do
@@ -247,8 +248,8 @@ function Module:compile(options) return require "ltrain.compile"(self, options) 
 function Module:fit(dataset, options) return require "ltrain.fit"(self, dataset, options) end
 function Module:evaluate(dataset) return require("ltrain.evaluate").evaluate(self, dataset) end
 function Module:predict(dataset, options) return require("ltrain.evaluate").predict(self, dataset, options) end
-function Module:save(path) return require("ltrain.save").save_model(self, path) end
-function Module:load(path, options) return require("ltrain.save").load_into(self, path, options) end
+function Module:save(file) return require("ltrain.save").save_model(self, file) end
+function Module:load(file, options) return require("ltrain.save").load_into(self, file, options) end
 
 ---Prints the tree and what the optimizer does with tables.
 function Module:summary()

@@ -9,8 +9,7 @@ return setmetatable({}, {
     local file = FILES[name]
     if not file then
       local bridge = require "ltrain.ffi"
-      local near = bridge.nearest(name, NAMES)
-      bridge.raise(("optim: there is no optim.%s%s; there are %s"):format(tostring(name), near and (", did you mean %s?"):format(near) or "", table.concat(NAMES, ", ")))
+      bridge.raise(("optim: there is no optim.%s%s; there are %s"):format(tostring(name), bridge.suggest(name, NAMES, "%s"), table.concat(NAMES, ", ")))
     end
     local class = require("ltrain.optim." .. file)
     rawset(t, name, class)

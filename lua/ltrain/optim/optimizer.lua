@@ -205,7 +205,7 @@ end
 
 -- ---- the step ----
 
-local function table_step(self, group, p)
+local function table_step(group, p)
   local s = group.struct
   local decay, flags = s.weight_decay, s.flags
   s.weight_decay = p.l2
@@ -269,7 +269,7 @@ function Optimizer:step()
     group.struct.lr = group.lr
     group.struct.grad_scale = self.clip or 1
     for _, p in ipairs(group.params) do
-      if p.table then table_step(self, group, p) end
+      if p.table then table_step(group, p) end
     end
     dense_step(group)
   end
