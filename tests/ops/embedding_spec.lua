@@ -277,6 +277,16 @@ describe("field_embedding", function()
     for _, row in ipairs(values) do assert.same({ 0, 0, 0, 0 }, { row[1], row[2], row[3], row[4] }) end
   end)
 
+  it("serves a table of linear weights alone", function()
+    local w = lt.tensor({ { 1 }, { 2 }, { 3 } }, { requires_grad = true })
+    local x, linear = lt.field_embedding(ids_of { { 0, 1 }, { 1, 1 } }, w, ids_of { 0, 1 }, ids_of { 2, 2 }, true)
+    assert.same({ 2, 0 }, x.shape)
+    assert.same({ 4, 5 }, linear:totable())
+    linear:sum():backward()
+    local rows, values = lookups.grad_rows(w)
+    assert.same({ { 0, 1, 2 }, { { 1 }, { 1 }, { 2 } } }, { rows, values })
+  end)
+
   it("has a gradient through the sums too", function()
     local p = problem(3, { 4, 5 }, 7, 5)
     local ids, w, offsets, sizes = tensors(p, "float64")
