@@ -93,6 +93,7 @@ int csv_merge_dictionaries(lt_csv *c, lt_frame *f, const csv_segment *segments, 
   for (int64_t i = 0; i < n && status == LT_OK; i++)
     for (int64_t row = segments[i].begin; row < segments[i].end; row += CHUNK)
       rewrite(&m, f, row, row + CHUNK < segments[i].end ? row + CHUNK : segments[i].end, segments[i].worker);
+  for (int32_t k = 0; k < f->width; k++) f->columns[k].counted = status == LT_OK;
   for (int64_t i = 0; i < maps; i++) free(m.maps[i]);
   free(m.maps);
   return status;

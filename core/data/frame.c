@@ -108,6 +108,7 @@ int lt_frame_like(const lt_frame *f, int64_t rows, lt_frame **out) {
 void lt_frame_set_strings(lt_frame *f, int32_t column, lt_strings *strings) {
   lt_strings_release(f->columns[column].strings);
   f->columns[column].strings = strings;
+  f->columns[column].counted = false;
 }
 
 int lt_frame_writable(const lt_frame *f, const char *what) {
@@ -152,6 +153,7 @@ int lt_frame_append(lt_frame *f, const lt_frame *more) {
   LT_TRY(lt_frame_writable(f, "frame append"));
   LT_TRY(same_columns(f, more));
   int64_t before = f->rows, added = more->rows;
+  for (int32_t i = 0; i < f->width; i++) f->columns[i].counted = false;
   LT_TRY(lt_frame_grow(f, before + added));
   memcpy((char *)f->records->data + before * f->stride, more->records->data, (size_t)(added * f->stride));
   return LT_OK;

@@ -10,6 +10,7 @@ typedef struct frame_column {
   int32_t kind, dtype;
   int64_t offset;      /* bytes from the start of the record */
   lt_strings *strings; /* of a text column: what its int32 codes stand for */
+  bool counted;        /* the dictionary's uses are those of exactly these rows, or of all rows that were counted */
 } frame_column;
 
 struct lt_frame {

@@ -127,8 +127,7 @@ int lt_vocabulary_fit(const lt_frame *f, int32_t column, const int64_t *rows, in
   if (!c->strings)
     return lt_fail(LT_ERR_DTYPE, "vocabulary fit: column \"%s\" holds %s; only text columns can be fitted", c->name,
                    lt_dtype_name(c->dtype));
-  if (!rows && f->rows == 0) /* read for its counts alone */
-    return lt_vocabulary_of(c->strings, c->strings->uses, c->name, min_count, out);
+  if (!rows && c->counted) return lt_vocabulary_of(c->strings, c->strings->uses, c->name, min_count, out);
   int64_t *uses = NULL;
   LT_TRY(count_rows(f, column, rows, rows ? n : f->rows, &uses));
   int status = lt_vocabulary_of(c->strings, uses, c->name, min_count, out);

@@ -70,6 +70,21 @@ describe("vocabulary", function()
     assert.same({ 2, 3 }, { id(v, "b"), id(v, "a") })
   end)
 
+  it("is fitted on the rows a frame holds, not on those its dictionary has seen", function()
+    local frame, out = read { "a", "b", "b", "c", "c", "c" }, ffi.new "lt_frame *[1]"
+    ok(C.lt_frame_filter(frame, ffi.new("uint8_t[6]", { 1, 1, 0, 0, 0, 0 }), out))
+    local few = ffi.gc(out[0], C.lt_frame_release)
+    local v = reading.fit(few, "v", 1)
+    assert.same({ 2, 3, 1 }, { id(v, "a"), id(v, "b"), id(v, "c") })
+    ok(C.lt_frame_append(frame, few))
+    ok(C.lt_frame_append(frame, few))
+    v = reading.fit(frame, "v", 4) -- a: 3, b: 4, c: 3
+    assert.same({ 1, 2, 1 }, { id(v, "a"), id(v, "b"), id(v, "c") })
+    ok(C.lt_frame_filter(few, ffi.new("uint8_t[2]", { 0, 0 }), out))
+    local none = ffi.gc(out[0], C.lt_frame_release)
+    assert.equal(2, tonumber(reading.describe(reading.fit(none, "v", 1)).size))
+  end)
+
   it("encodes a column in place, the same as while reading, and counts unknowns", function()
     local v = reading.fit(read { "a", "b", "a" }, "v", 1)
     local frame = read { "a", "x", "b", '""', "y", "a" }
