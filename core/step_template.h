@@ -64,10 +64,9 @@ static inline __attribute__((always_inline)) void NAME(update)(const int kernel,
 static inline __attribute__((always_inline)) void NAME(dense)(const int kernel, const lt_step_job *j, int64_t first,
                                                               int64_t last) {
   NAME(numbers) c = NAME(numbers_of)(&j->touched);
-  for (int64_t r = first; r < last; r++)
-    NAME(update)
-    (kernel, true, (ELEM *)j->p + r * j->p_pitch, (ELEM *)j->a + r * j->a_pitch, (ELEM *)j->b + r * j->b_pitch,
-     (const ELEM *)j->g + r * j->g_pitch, r == j->rows - 1 ? j->tail : j->width, c);
+  for (int64_t r = first; r < last; r++) NAME(update)
+  (kernel, true, (ELEM *)j->p + r * j->p_pitch, (ELEM *)j->a + r * j->a_pitch, (ELEM *)j->b + r * j->b_pitch,
+   (const ELEM *)j->g + r * j->g_pitch, r == j->rows - 1 ? j->tail : j->width, c);
 }
 
 static inline int64_t NAME(row_at)(const lt_step_job *j, int64_t k) {
