@@ -71,9 +71,10 @@ static int run_thin_product(const lt_gemm *g, const gemm_kernels *kern, bool dot
 
 static int run_form(const lt_gemm *g, const gemm_kernels *kern) {
   int threads = team(g);
-  if (g->a_col == 1 && g->b_row == 1 && (g->m <= THIN || g->n <= THIN) && g->k >= kern->lanes)
+  int64_t thin = least(g->m, g->n); /* a dot ends in adding lanes, which only a long one is worth */
+  if (g->a_col == 1 && g->b_row == 1 && thin <= THIN && g->k >= (thin <= 2 ? 2 : 12) * kern->lanes)
     return run_thin_product(g, kern, true, threads);
-  if (g->b_col == 1 && g->m <= THIN_ROWS) return run_thin_product(g, kern, false, threads);
+  if (g->b_col == 1 && g->m <= THIN_ROWS && g->n >= kern->lanes) return run_thin_product(g, kern, false, threads);
   return gemm_tiles(g, kern, threads);
 }
 

@@ -202,7 +202,7 @@ static TARGET void NAME(row)(int64_t n, int64_t k, const void *a_, int64_t a_col
   const ELEM *a = a_, *b = b_;
   ELEM *c = c_, sum[GEMM_ROW_COLUMNS] __attribute__((aligned(64)));
   int64_t whole = n - n % LANES, p = 0;
-  memset(sum, 0, sizeof sum);
+  memset(sum, 0, (size_t)(n + LANES < GEMM_ROW_COLUMNS ? n + LANES : GEMM_ROW_COLUMNS) * sizeof(ELEM));
   for (; p < k; p += 4) { /* four rows of b for each visit to the sums */
     int64_t steps = k - p < 4 ? k - p : 4;
     const ELEM *row[4];
