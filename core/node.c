@@ -70,11 +70,8 @@ static void save(lt_saved *s, lt_tensor *t) {
 /* Outputs are saved as aliases without history, else node and output would hold each other. */
 int lt_node_record(const lt_args *c) {
   uint32_t keep = c->op->keep, reads = c->op->reads ? c->op->reads(c) : keep;
-  int n_in = 0, n_out = 0;
-  for (int i = 0; i < 16; i++) {
-    if (keep & LT_IN(i) && i < c->n_in) n_in++;
-    if (keep & LT_OUT(i) && i < c->n_out) n_out++;
-  }
+  uint32_t ins = keep & ((1u << (c->n_in < 16 ? c->n_in : 16)) - 1), outs = keep >> 16 & ((1u << c->n_out) - 1);
+  int n_in = __builtin_popcount(ins), n_out = __builtin_popcount(outs);
   lt_node *n = lt_node_new(c->op, c->id, c->n_in, c->n_out, n_in + n_out, c->attr);
   if (!n) return LT_ERR_MEMORY;
   n->n_saved_in = (int16_t)n_in;
@@ -82,26 +79,24 @@ int lt_node_record(const lt_args *c) {
   for (int i = 0; i < c->n_in; i++) lt_edge_to(&n->edges[i], c->in[i]);
   int at = 0, status = LT_OK;
   for (int i = 0; i < n_in + n_out; i++) n->saved[i].t = NULL;
-  for (int i = 0; i < 16 && i < c->n_in; i++)
-    if (keep & LT_IN(i)) {
-      if (c->in[i] && reads & LT_IN(i)) {
-        if (c->bound && c->in[i]->storage == c->out[0]->storage)
-          status = lt_fail(LT_ERR_STATE,
-                           "%s_: the gradient rule of %s reads the value that would be overwritten; use %s "
-                           "without the underscore",
-                           c->op->name, c->op->name, c->op->name);
-        else
-          save(&n->saved[at], lt_tensor_retain(c->in[i]));
-      }
-      at++;
-    }
-  for (int i = 0; i < 16 && i < c->n_out && status >= 0; i++)
-    if (keep & LT_OUT(i)) {
-      lt_tensor *alias;
-      if (reads & LT_OUT(i)) status = lt_tensor_alias(c->out[i], &alias);
-      if (reads & LT_OUT(i) && status >= 0) save(&n->saved[at], alias);
-      at++;
-    }
+  for (; ins; ins &= ins - 1, at++) {
+    int i = __builtin_ctz(ins);
+    if (!c->in[i] || !(reads & LT_IN(i))) continue;
+    if (c->bound && c->in[i]->storage == c->out[0]->storage)
+      status = lt_fail(LT_ERR_STATE,
+                       "%s_: the gradient rule of %s reads the value that would be overwritten; use %s without the "
+                       "underscore",
+                       c->op->name, c->op->name, c->op->name);
+    else
+      save(&n->saved[at], lt_tensor_retain(c->in[i]));
+  }
+  for (; outs && status >= 0; outs &= outs - 1, at++) {
+    int i = __builtin_ctz(outs);
+    lt_tensor *alias;
+    if (!(reads & LT_OUT(i))) continue;
+    status = lt_tensor_alias(c->out[i], &alias);
+    if (status >= 0) save(&n->saved[at], alias);
+  }
   if (status < 0) {
     lt_node_release(n);
     return status;
