@@ -51,7 +51,7 @@ local function compare(analytic, expected, tolerance, what)
   for i, want in ipairs(expected) do
     local got = analytic and analytic[i] or 0
     local scale = math.max(1, math.abs(want))
-    if not (math.abs(got - want) <= tolerance * scale) then
+    if got ~= got or math.abs(got - want) > tolerance * scale then
       return ("%s, element %d: the rule gives %.10g, differences give %.10g"):format(what, i, got, want)
     end
   end
