@@ -1,65 +1,72 @@
---- model:compile: ties a model to its optimizer, loss and metrics, and says which parts of a batch go where. A batch with a
---- label goes to the model whole and its label is the target; a batch { x, y } gives x to the model and y is the target;
---- `input` and `target` (names or functions of the batch) say otherwise.
+--- model:compile: ties a model to its optimizer, loss and metrics, and says which parts of a batch go where. Click data
+--- (batch.categorical, batch.numeric) goes to the model whole and batch.label is the target; of other data batch.x goes
+--- to the model and batch.y, or batch.label, is the target; `input` and `target` (names or functions of the batch) say
+--- otherwise. batch.weight, where there is one, holds sample weights.
 local bridge = require "ltrain.ffi"
-local op = require "ltrain.op"
-local raise = bridge.raise
+local losses = require "ltrain.losses"
+local raise, fail = bridge.raise, bridge.fail
 
-local LOSSES = { "bce_with_logits", "cross_entropy", "huber", "l1", "mse" }
-local OPERATOR = { bce_with_logits = "bce_with_logits", cross_entropy = "cross_entropy", huber = "huber_loss", l1 = "l1_loss", mse = "mse_loss" }
+local OPTIONS = { "optimizer", "loss", "metrics", "clip_norm", "input", "target", "normalize" }
 
-local function loss_function(loss)
-  if type(loss) == "function" then return loss end
-  for _, name in ipairs(LOSSES) do
-    if name == loss then
-      local operator = OPERATOR[name]
-      return function(output, target, weight)
-        if name ~= "cross_entropy" and output:numel() == target:numel() then output = output:view_as(target) end
-        if not weight then return op.functions[operator](output, target) end
-        local each = op.functions[operator](output, target, { reduction = "none" })
-        return (each * weight:view_as(each)):sum() / each:numel() -- sample weights multiply, as in Keras
-      end
-    end
-  end
-  raise(("compile: there is no loss '%s'%s; there are %s, or a function(output, target, weight)"):format(tostring(loss),
-    bridge.suggest(loss, LOSSES), table.concat(LOSSES, ", ")))
+local function is_clicks(batch) return batch.categorical ~= nil or batch.numeric ~= nil end
+
+local function default_input(batch)
+  if is_clicks(batch) or batch.x == nil then return batch end
+  return batch.x
 end
 
-local function picker(what, fallback)
-  if type(what) == "function" then return what end
-  if type(what) == "string" then
-    return function(batch)
-      local v = batch[what]
-      if v == nil then raise(("fit: the batch has no '%s'; say which part to use with compile { input = ..., target = ... }"):format(what)) end
-      return v
-    end
-  end
-  return fallback
-end
-
-local function default_input(batch) return batch.label == nil and batch.x or batch end
 local function default_target(batch)
   local t = batch.label
-  if t == nil then t = batch.y end
+  if t == nil and not is_clicks(batch) then t = batch.y end
   if t == nil then raise "fit: the batch has neither label nor y; name the target with compile { target = ... }" end
   return t
 end
 
----@param model table
----@param options table { optimizer = lt.optim.Adam { lr = 1e-3 }, loss = "bce_with_logits", metrics = { "auc" }, clip_norm = nil, input = nil, target = nil }
-return function(model, options)
-  options = bridge.options("compile", options, { "optimizer", "loss", "metrics", "clip_norm", "input", "target" })
-  if not options.optimizer then raise "compile: optimizer must be given, for instance lt.optim.Adam { lr = 1e-3 }" end
-  if not options.loss then raise "compile: loss must be given, for instance \"bce_with_logits\"" end
-  local optimizer = options.optimizer
-  if optimizer.pending then optimizer:bind(model) end
+local function picker(name, what, default)
+  if what == nil or type(what) == "function" then return what or default end
+  if type(what) ~= "string" then
+    fail("compile: %s is a %s; it must be the name of a part of the batch or a function of it", name, type(what))
+  end
+  return function(batch)
+    local v = batch[what]
+    if v == nil then fail("fit: the batch has no '%s'; name the %s with compile { %s = ... }", what, name, name) end
+    return v
+  end
+end
+
+local function check_metrics(list, loss_name)
+  if list == nil then return {} end
+  if type(list) ~= "table" then fail("compile: metrics is a %s; it must be a list of names, { \"auc\" }", type(list)) end
   local metrics = require "ltrain.metrics"
+  local seen = {}
+  for _, name in ipairs(list) do
+    metrics.by_name(name, loss_name) -- complain now, not after an epoch
+    if seen[name] then fail("compile: the metric '%s' is there twice", name) end
+    seen[name] = true
+  end
+  return list
+end
+
+---@param model table
+---@param options table { optimizer = lt.optim.Adam { lr = 1e-3 }, loss = "bce_with_logits" or function(output, target,
+--- weight) -> loss, divisor, metrics = { "auc" }, clip_norm = nil, input = nil, target = nil, normalize = "rows" }
+return function(model, options)
+  options = bridge.options("compile", options, OPTIONS)
+  local optimizer = options.optimizer
+  if not optimizer then raise "compile: optimizer must be given, for instance lt.optim.Adam { lr = 1e-3 }" end
+  if type(optimizer) ~= "table" or not optimizer.step then
+    fail("compile: optimizer is a %s; it must be an optimizer, for instance lt.optim.Adam { lr = 1e-3 }", type(optimizer))
+  end
+  if not options.loss then raise "compile: loss must be given, for instance \"bce_with_logits\"" end
+  local clip = options.clip_norm
+  if clip ~= nil and not (type(clip) == "number" and clip > 0) then
+    fail("compile: clip_norm is %s; it must be a number above 0", tostring(clip))
+  end
   local loss_name = type(options.loss) == "string" and options.loss or "custom"
-  for _, name in ipairs(options.metrics or {}) do metrics.by_name(name, loss_name) end -- complain now, not after an epoch
-  local compiled = {
-    optimizer = optimizer, loss = loss_function(options.loss), loss_name = loss_name, metrics = options.metrics or {},
-    clip_norm = options.clip_norm, input = picker(options.input, default_input), target = picker(options.target, default_target),
-  }
-  rawset(model, "compiled", compiled)
+  local loss = losses.by_name(options.loss, options.normalize)
+  local metrics = check_metrics(options.metrics, loss_name)
+  if optimizer.pending then optimizer:bind(model) end
+  rawset(model, "compiled", { optimizer = optimizer, loss = loss, loss_name = loss_name, metrics = metrics, clip_norm = clip,
+    input = picker("input", options.input, default_input), target = picker("target", options.target, default_target) })
   return model
 end

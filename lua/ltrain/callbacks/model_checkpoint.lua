@@ -9,18 +9,19 @@ ModelCheckpoint.__index = ModelCheckpoint
 ---@param options table { path = , monitor = "val_loss", mode = "auto", save_best_only = true }
 local function new(options)
   options = bridge.options("ModelCheckpoint", options, { "path", "monitor", "mode", "save_best_only" })
-  if type(options.path) ~= "string" then bridge.raise "ModelCheckpoint: path must be given" end
+  if type(options.path) ~= "string" then bridge.raise "ModelCheckpoint: path must be given, for instance \"best\"" end
   local path = options.path:match "%.safetensors$" and options.path or options.path .. ".safetensors"
-  return setmetatable({ path = path, monitor = Monitor.new("ModelCheckpoint", options), best_only = options.save_best_only ~= false }, ModelCheckpoint)
+  local best_only = options.save_best_only ~= false
+  return setmetatable({ path = path, monitor = best_only and Monitor.new("ModelCheckpoint", options) or nil }, ModelCheckpoint)
 end
 
-function ModelCheckpoint:on_train_begin() self.monitor.best = nil end
+function ModelCheckpoint:on_train_begin(context)
+  if self.monitor then self.monitor:start(context) end
+end
 
 function ModelCheckpoint:on_epoch_end(context, logs)
-  local better = self.best_only and self.monitor:improved(self.monitor:value(logs))
-  if better or not self.best_only then
-    context.model:save((self.path:gsub("{epoch}", tostring(context.epoch))))
-  end
+  if self.monitor and not self.monitor:improved(logs) then return end
+  context.model:save((self.path:gsub("{epoch}", tostring(context.epoch))))
 end
 
 return new

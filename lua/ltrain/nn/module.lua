@@ -164,6 +164,8 @@ function Module:train(on)
 end
 function Module:eval() return self:train(false) end
 function Module:is_training() return self[OWN].training end
+---The mode of this module alone, for putting modes back.
+function Module:set_training(on) self[OWN].training = on end
 
 ---Converts every floating parameter and buffer to a dtype. Returns the module.
 ---@param dtype string
