@@ -1,13 +1,13 @@
 --- The line that an epoch shows: on a terminal it is rewritten in place a few times a second, in a file there is one line
---- an epoch (and one every half minute for long epochs).
+--- an epoch (and one every half minute for long epochs). Rewriting works on one row only, so the line is cut to the
+--- terminal's width until it is final.
 local Progress = {}
 Progress.__index = Progress
 local C = require("ltrain.ffi").C
 
-local function is_terminal()
-  local ok, host = pcall(require, "ltrain.host")
-  return ok and host.is_terminal and host.is_terminal(1) or false
-end
+-- The program's part of the host; absent where the library is loaded by another program.
+local has_host, host = pcall(require, "ltrain.host")
+local function is_terminal() return has_host and host.is_terminal(1) end
 
 local function duration(seconds)
   seconds = math.max(0, math.floor(seconds + 0.5))
@@ -55,7 +55,7 @@ function Progress:update(rows, values, names)
   if now - self.shown < (self.live and 0.2 or 30) then return end
   self.shown = now
   local line = text(self, values(), names, now)
-  io.stdout:write(self.live and "\r" .. line .. "\27[K" or line .. "\n")
+  io.stdout:write(self.live and "\r" .. line:sub(1, host.columns() - 1) .. "\27[K" or line .. "\n")
   io.stdout:flush()
 end
 
