@@ -3,7 +3,7 @@
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local op = require "ltrain.op"
-local C, check, raise = bridge.C, bridge.check, bridge.raise
+local C, check, raise, fail = bridge.C, bridge.check, bridge.raise, bridge.fail
 
 local M = {}
 
@@ -19,26 +19,30 @@ local function write_tensor(w, index, t)
   end
 end
 
----Writes tensors to a safetensors file.
----@param path string
----@param state table name -> tensor, or an ordered list of { name =, tensor = }
----@param metadata table|nil name -> string
-function M.save(path, state, metadata)
+-- The tensors to write, in order: a list as it is, names sorted.
+local function entries_of(state)
+  if type(state) ~= "table" then fail("save: the state is a %s; it must be a table of tensors by name", type(state)) end
   local entries = {}
   if state[1] then
-    for i, e in ipairs(state) do entries[i] = e end
+    for i, e in ipairs(state) do entries[i] = { name = e.name, tensor = e.tensor } end
   else
     local names = {}
-    for name in pairs(state) do names[#names + 1] = name end
+    for name in pairs(state) do
+      if type(name) ~= "string" then fail("save: a tensor has the name %s; names must be texts", tostring(name)) end
+      names[#names + 1] = name
+    end
     table.sort(names)
     for i, name in ipairs(names) do entries[i] = { name = name, tensor = state[name] } end
   end
   for _, e in ipairs(entries) do
-    if not ffi.istype(bridge.handle, e.tensor) then raise(("save: '%s' is a %s; only tensors can be saved"):format(tostring(e.name), type(e.tensor))) end
+    if type(e.name) ~= "string" or not ffi.istype(bridge.handle, e.tensor) then
+      fail("save: '%s' is a %s; only tensors can be saved", tostring(e.name), type(e.tensor))
+    end
   end
-  local out = ffi.new "lt_safetensors_writer *[1]"
-  check(C.lt_safetensors_create(path, out))
-  local w = ffi.gc(out[0], C.lt_safetensors_writer_free)
+  return entries
+end
+
+local function write_all(w, entries, metadata)
   local index, shape = ffi.new "int64_t[1]", ffi.new "int64_t[8]"
   for _, e in ipairs(entries) do
     for d, n in ipairs(e.tensor.shape) do shape[d - 1] = n end
@@ -48,9 +52,28 @@ function M.save(path, state, metadata)
   local keys = {}
   for key in pairs(metadata or {}) do keys[#keys + 1] = key end
   table.sort(keys)
-  for _, key in ipairs(keys) do check(C.lt_safetensors_set(w, key, metadata[key])) end
+  for _, key in ipairs(keys) do
+    if type(key) ~= "string" or type(metadata[key]) ~= "string" then
+      fail("save: metadata '%s' is a %s; keys and values must be texts", tostring(key), type(metadata[key]))
+    end
+    check(C.lt_safetensors_set(w, key, metadata[key]))
+  end
   for _, e in ipairs(entries) do write_tensor(w, e.index, e.tensor) end
   check(C.lt_safetensors_finish(w))
+end
+
+---Writes tensors to a safetensors file, whole or not at all.
+---@param path string
+---@param state table name -> tensor, or an ordered list of { name =, tensor = }
+---@param metadata table|nil name -> string
+function M.save(path, state, metadata)
+  if type(path) ~= "string" then fail("save: the path is a %s; it must be a text", type(path)) end
+  local entries = entries_of(state)
+  local out = ffi.new "lt_safetensors_writer *[1]"
+  check(C.lt_safetensors_create(path, out))
+  local ok, message = pcall(write_all, out[0], entries, metadata)
+  C.lt_safetensors_writer_free(out[0]) -- takes an unfinished file away
+  if not ok then error(message, 0) end
 end
 
 ---Reads a safetensors file. The whole header is checked before anything is believed.
@@ -82,14 +105,21 @@ function M.load(path)
   return state, metadata
 end
 
+-- A configuration may hold what no file keeps, such as functions; the message names it.
+local function encoded(what, value)
+  local ok, text = pcall(require("ltrain.json").encode, value)
+  if not ok then fail("save: the model's %s cannot be written: %s", what, (tostring(text):gsub("^json: ", ""))) end
+  return text
+end
+
 ---model:save: parameters, buffers, and the configuration the model was made from.
 function M.save_model(model, path)
   local metadata = { ["ltrain.version"] = ffi.string(C.lt_version()) }
   if rawget(model, "model_name") then
     metadata["ltrain.model"] = model.model_name
-    metadata["ltrain.config"] = require("ltrain.json").encode(model.config)
+    metadata["ltrain.config"] = encoded("configuration", model.config)
   end
-  if rawget(model, "schema") then metadata["ltrain.schema"] = require("ltrain.json").encode(model.schema:to_table()) end
+  if rawget(model, "schema") then metadata["ltrain.schema"] = encoded("schema", model.schema:to_table()) end
   M.save(path, model:state_dict(), metadata)
   return model
 end
@@ -101,19 +131,37 @@ function M.load_into(model, path, options)
   return model
 end
 
----Builds the model that a file was saved from, with its weights.
+local function decoded(path, metadata, what)
+  local text = metadata["ltrain." .. what]
+  if not text then fail("load_model: %s has no %s; build the model and call model:load", path, what) end
+  local value, message = require("ltrain.json").decode(text)
+  if type(value) ~= "table" then fail("load_model: %s: its %s is damaged: %s", path, what, message or "it is no object") end
+  return value
+end
+
+-- The function that makes models of this name. Names come from a file, so they may not reach outside models/.
+local function constructor(path, name)
+  local ok, make = false, nil
+  if name:find "^[%w_]+$" then ok, make = pcall(require, "ltrain.models." .. name) end
+  if not ok then fail("load_model: %s holds a '%s', which is no model of ltrain; build the model and call model:load", path, name) end
+  return make
+end
+
+---Builds the model that a file was saved from, with its weights and its schema.
 ---@param path string
-function M.load_model(path)
+---@param options table|nil { transforms = { name = function } }: functions of the schema, which no file keeps
+---@return table model in evaluation mode
+function M.load_model(path, options)
+  options = bridge.options("load_model", options, { "transforms" })
   local state, metadata = M.load(path)
   local name = metadata["ltrain.model"]
-  if not name then raise(("load_model: %s does not say which model it holds; build the model and call model:load"):format(path)) end
-  local config, message = require("ltrain.json").decode(metadata["ltrain.config"])
-  if not config then raise(("load_model: %s: its configuration is damaged: %s"):format(path, message)) end
-  local model = require("ltrain.models." .. name)(config)
+  if not name then fail("load_model: %s does not say which model it holds; build the model and call model:load", path) end
+  local make = constructor(path, name)
+  local model = make(decoded(path, metadata, "config"))
   model:load_state_dict(state)
   if metadata["ltrain.schema"] then
-    local schema = require("ltrain.json").decode(metadata["ltrain.schema"])
-    rawset(model, "schema", require("ltrain.data.schema").from_table(schema))
+    local schema = decoded(path, metadata, "schema")
+    rawset(model, "schema", require("ltrain.data.schema").from_table(schema, { transforms = options.transforms }))
   end
   return model:eval()
 end
