@@ -59,7 +59,7 @@ function M.is_grad_enabled() return C.lt_grad_enabled() end
 
 local lines = {} -- sequence number of a node -> user's line
 
-op.state.note = function(t)
+op.state.note_anomaly = function(t)
   local seq = tonumber(C.lt_node_seq(t))
   if seq > 0 then lines[seq] = bridge.user_line() end
 end
@@ -69,6 +69,7 @@ end
 function M.detect_anomaly(on)
   on = on ~= false
   op.state.anomaly = on
+  op.state.watch = on or op.state.lines ~= nil
   lines = {}
   C.lt_anomaly(on)
 end

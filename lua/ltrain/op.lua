@@ -22,7 +22,7 @@ local shared = {
   ins = ffi.new("const lt_handle *[?]", MAX_IN),
   attr = ffi.new "lt_attr",
   outs = ffi.new("lt_handle[?]", 8),
-  state = { anomaly = false },
+  state = { watch = false, anomaly = false, lines = nil }, -- watch: each result is shown to note()
   dtypes = bridge.dtypes,
   copy = ffi.copy,
   slow = slow,
@@ -30,12 +30,29 @@ local shared = {
 }
 M.state = shared.state
 
+if (os.getenv "LTRAIN_DEBUG" or "0") ~= "0" then
+  shared.state.lines = require "ltrain.trace_lines"
+  shared.state.watch = true
+end
+
+-- Called with every result while watching; autograd.lua adds what anomaly mode needs.
+function shared.state.note(t)
+  if shared.state.lines then shared.state.lines.remember(t) end
+  if shared.state.anomaly then shared.state.note_anomaly(t) end
+end
+
 ---A call that did not answer 0: collects when asked to, retries once when memory is short, else raises.
 function shared.finish(status, spec, n_in, out, n_out)
   if status == C.LT_ERR_MEMORY then
     bridge.collect()
     C.lt_memory_trim()
     status = C.lt_call(spec.id, shared.ins, n_in, shared.attr, out, n_out)
+  end
+  if status < 0 and shared.state.lines then
+    for i = 0, n_in - 1 do
+      local h = shared.ins[i]
+      if h ~= nil and h.t_ ~= nil and C.lt_check(h) < 0 then bridge.raise(spec.name .. ": " .. bridge.last_error() .. shared.state.lines.made_at(h)) end
+    end
   end
   if status ~= 0 then bridge.check(status) end
 end
@@ -100,11 +117,11 @@ return entry, run
 local ONE_OUT = [[local out = H()
   local status = C.lt_call($(id), ins, n_in, attr, out, 1)
   if status ~= 0 then finish(status, spec, n_in, out, 1) end
-  if state.anomaly then state.note(out) end
+  if state.watch then state.note(out) end
   return out]]
 local IN_PLACE = [[local status = C.lt_call($(id), ins, n_in, attr, $(first), 1)
   if status ~= 0 then finish(status, spec, n_in, $(first), 1) end
-  if state.anomaly then state.note($(first)) end
+  if state.watch then state.note($(first)) end
   return $(first)]]
 local MANY_OUT = [[local status = C.lt_call($(id), ins, n_in, attr, outs, $(n_out))
   if status ~= 0 then finish(status, spec, n_in, outs, $(n_out)) end
