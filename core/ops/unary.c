@@ -77,8 +77,9 @@ HELPERS(double, double)
       ys[i] = gs[i] * (T)(slope);                                                                                      \
     }                                                                                                                  \
   }
+/* Second derivatives are rare: one body is enough. */
 #define CURVATURE_LOOP(name, CT, curvature)                                                                            \
-  LT_CLONES static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                       \
+  static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                                 \
     typedef CT T;                                                                                                      \
     const T *ss = in[0];                                                                                               \
     T *ys = out;                                                                                                       \
