@@ -113,8 +113,8 @@ __attribute__((target("avx2,bmi"))) static void scan_avx2(lt_scan *s, int64_t to
   }
 }
 
-static void scan_plain(lt_scan *s, int64_t to, uint32_t *ends, int64_t *end_count, uint32_t *lines,
-                       int64_t *line_count) {
+void lt_scan_range_plain(lt_scan *s, int64_t to, uint32_t *ends, int64_t *end_count, uint32_t *lines,
+                         int64_t *line_count) {
   for (; s->at < to; s->at += 64) {
     masks m = masks_plain(s->text + s->at, s->delimiter, s->quote ? s->quote : '\n');
     if (!s->quote) m.quote = 0;
@@ -126,7 +126,7 @@ void lt_scan_range(lt_scan *s, int64_t to, uint32_t *ends, int64_t *end_count, u
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi"))
     scan_avx2(s, to, ends, end_count, lines, line_count);
   else
-    scan_plain(s, to, ends, end_count, lines, line_count);
+    lt_scan_range_plain(s, to, ends, end_count, lines, line_count);
 }
 
 int64_t lt_scan_lines(const char *text, int64_t n) {

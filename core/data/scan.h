@@ -21,6 +21,9 @@ typedef struct lt_scan {
 /* Scans text[at .. to) and appends positions of delimiters and line feeds to `ends`, of line feeds alone to `lines`.
  * Both have room for to - at entries more. `to` is a multiple of 64, or the end of the text. */
 void lt_scan_range(lt_scan *s, int64_t to, uint32_t *ends, int64_t *end_count, uint32_t *lines, int64_t *line_count);
+/* The same without vector instructions: for processors that lack them, and to hold the other against. */
+void lt_scan_range_plain(lt_scan *s, int64_t to, uint32_t *ends, int64_t *end_count, uint32_t *lines,
+                         int64_t *line_count);
 /* The number of line feeds in text[0 .. n). */
 int64_t lt_scan_lines(const char *text, int64_t n);
 /* Does a quote at `at` open a field? `line` is where its line begins. */

@@ -7,7 +7,7 @@
 // libraries: -lisal -larchive -lm -lpthread
 /* Any bytes as a delimited file, the first four as options. Held against a reader of one character at a time (below),
  * and against itself with other blocks and threads: the same rows, or the same message, whatever the cutting. */
-#include "ltrain.h"
+#include "data/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +132,25 @@ static int plain_reader(const uint8_t *p, size_t n, char delimiter, outcome *o) 
   return sure;
 }
 
+/* The scanner with vector instructions and without must find the same. */
+static void compare_scanners(const uint8_t *data, size_t n, const lt_csv_options *o) {
+  char *text = calloc(1, n + 128);
+  uint32_t *at[4];
+  int64_t count[4] = {0};
+  for (int i = 0; i < 4; i++) at[i] = malloc((n + 64) * sizeof **at);
+  memcpy(text, data, n);
+  lt_scan a = {.text = text, .delimiter = (char)o->delimiter, .quote = (char)o->quote, .trim = o->trim != 0};
+  a.comment = o->comment ? o->comment : "", a.comment_length = strlen(a.comment);
+  lt_scan b = a;
+  lt_scan_range(&a, (int64_t)n, at[0], &count[0], at[1], &count[1]);
+  lt_scan_range_plain(&b, (int64_t)n, at[2], &count[2], at[3], &count[3]);
+  for (int i = 0; i < 2; i++)
+    require(count[i] == count[i + 2] && !memcmp(at[i], at[i + 2], (size_t)count[i] * sizeof **at), "scanners differ");
+  require(a.quoted == b.quoted && a.nul == b.nul && a.carriage == b.carriage, "scanners end in other states");
+  for (int i = 0; i < 4; i++) free(at[i]);
+  free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static char path[64];
   static int fd = -1;
@@ -155,6 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.max_line_bytes = 4096; /* above what libFuzzer makes by default: too long is another path */
   if (data[1] & 8) options.max_line_bytes = 64 + data[2];
   int kinds = data[1] >> 4;
+  compare_scanners(text, n, &options);
   outcome whole = read_all(path, &options, kinds);
   if (!(data[1] & 8)) {
     options.block_bytes = 64 + data[2], options.threads = data[3] % 3, options.queue_bytes = data[3];
