@@ -120,7 +120,8 @@ function M.check(fn, args, which, options)
   end) end
   for k, x in ipairs(inputs) do
     local i = owner[k]
-    local wrong = compare(flat(seconds[k]), numeric(first_value, x, 1e-5), options.tolerance and options.tolerance * 10 or 2e-5, ("second derivative by argument %d"):format(i))
+    local wrong = compare(flat(seconds[k]), numeric(first_value, x, 1e-5), options.tolerance and options.tolerance * 10 or 2e-5,
+      ("second derivative by argument %d"):format(i))
     if wrong then return wrong end
   end
 end
