@@ -284,8 +284,9 @@ void lt_grad_by(lt_back *b, int i, int id, const lt_attr *attr, int n_in, lt_ten
   lt_tensor *leaf = b->edge[i].leaf;
   lt_leaf *l = leaf ? leaf->leaf : NULL;
   bool is_view = lt_op_at(id)->flags & LT_OP_VIEW; /* gives memory of its own, or nothing to write */
-  if (l && !is_view && !l->rows && (l->grad || l->bound) && !creates_graph(b->pass) && !pending_of(b->pass, leaf) &&
-      (!l->grad || lt_op_at(id)->flags & LT_OP_ACCUMULATE) && fits_input(&b->edge[i], lt_op_at(id), n_in, in)) {
+  if (l && !is_view && !l->rows && !l->borrowed && (l->grad || l->bound) && !creates_graph(b->pass) &&
+      !pending_of(b->pass, leaf) && (!l->grad || lt_op_at(id)->flags & LT_OP_ACCUMULATE) &&
+      fits_input(&b->edge[i], lt_op_at(id), n_in, in)) {
     bool accumulate = l->grad != NULL;
     b->status = lt_run_into(id, in, n_in, attr, accumulate ? l->grad : l->bound, accumulate);
     if (b->status >= 0 && !accumulate) l->grad = lt_tensor_retain(l->bound);
@@ -335,12 +336,13 @@ static int unpack(const lt_backward *b, lt_node *n, lt_tensor **in, lt_tensor **
     }
   for (int i = 0; i < n->n_saved_in + n->n_saved_out; i++) {
     const lt_saved *s = &n->saved[i];
-    if (s->t && atomic_load(&s->t->storage->version) != s->version)
-      return lt_fail(LT_ERR_STATE,
-                     "backward: the gradient of %s needs a value that was written in place afterwards%s%s; use the "
-                     "operator without the underscore, or clone() the value first",
-                     n->op->name, s->t->op >= 0 && s->t->op != n->id ? " by or through " : "",
-                     s->t->op >= 0 && s->t->op != n->id ? lt_op_name(s->t->op) : "");
+    if (!s->t || atomic_load(&s->t->storage->version) == s->version) continue;
+    int writer = s->t->storage->writer;
+    return lt_fail(
+        LT_ERR_STATE,
+        "backward: the gradient of %s needs a value that %s%s wrote over afterwards; use the operator without "
+        "the underscore, or clone() the value first",
+        n->op->name, writer ? lt_op_name(writer - 1) : "the script", writer ? "_" : "");
   }
   return LT_OK;
 }
@@ -394,16 +396,19 @@ static int capture(lt_backward *b, const record *r) {
   return LT_OK;
 }
 
-static void finish_node(lt_backward *b, record *r) {
+static int finish_node(lt_backward *b, record *r) {
   for (int k = 0; k < r->node->n_out; k++) {
     lt_tensor_release(r->grad[k]);
     r->grad[k] = NULL;
   }
+  for (int i = 0; i < r->node->n_in && !creates_graph(b); i++)
+    if (r->node->edges[i].leaf) LT_TRY(lt_leaf_settle(r->node->edges[i].leaf));
   if (!(b->flags & LT_BACKWARD_RETAIN)) lt_node_spend(r->node);
   lt_node *n = r->node;
   r->node = NULL;
   lt_node_release(n);
   b->at++;
+  return LT_OK;
 }
 
 static int step_node(lt_backward *b, int64_t *function, int *n_grads) {
@@ -411,10 +416,7 @@ static int step_node(lt_backward *b, int64_t *function, int *n_grads) {
   lt_node *n = r->node;
   bool used = false;
   for (int k = 0; k < n->n_out; k++) used = used || r->grad[k];
-  if (!used) {
-    finish_node(b, r);
-    return LT_OK;
-  }
+  if (!used) return finish_node(b, r);
   while (r->hooks_done < n->n_hooks) {
     lt_hook h = n->hooks[r->hooks_done++];
     if (h.function && r->grad[h.out_index])
@@ -430,7 +432,7 @@ static int step_node(lt_backward *b, int64_t *function, int *n_grads) {
     int status = run_rule(b, r);
     if (status < 0) return status;
   }
-  finish_node(b, r);
+  LT_TRY(finish_node(b, r));
   return lt_gc_due() ? LT_REQUEST_COLLECT : LT_OK;
 }
 
@@ -453,6 +455,7 @@ static int step_pending(lt_backward *b, int64_t *function, int *n_grads) {
   }
   lt_tensor_release(p->grad);
   p->grad = NULL;
+  if (!creates_graph(b)) LT_TRY(lt_leaf_settle(p->leaf));
   b->pending_at++;
   return LT_OK;
 }
@@ -482,6 +485,11 @@ static int seed(lt_backward *b, const lt_handle *root, const lt_handle *grad) {
                    "backward: the tensor %s has no gradient history; none of its inputs requires a gradient, or it "
                    "was made inside lt.no_grad",
                    lt_shape_text(t));
+  if (t->is_view && t->node && lt_view_is_stale(t))
+    return lt_fail(LT_ERR_STATE,
+                   "backward: the tensor %s is a view taken before its base was written in place by %s_; take the view "
+                   "again after the write",
+                   lt_shape_text(t), lt_op_name(t->storage->writer - 1));
   if (grad && grad->t_) {
     LT_TRY(lt_resolve(grad, &g));
     if (!lt_same_shape(t, g))
@@ -503,6 +511,7 @@ static int seed(lt_backward *b, const lt_handle *root, const lt_handle *grad) {
   lt_edge_to(&e, t);
   int status = distribute(b, &e, g);
   lt_tensor_release(g);
+  if (e.leaf && status >= 0) status = lt_leaf_settle(e.leaf);
   if (e.node) lt_node_release(e.node);
   lt_tensor_release(e.leaf);
   return status;

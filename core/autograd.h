@@ -31,6 +31,7 @@ struct lt_node {
 struct lt_leaf {
   lt_tensor *grad;          /* dense gradient so far */
   lt_tensor *rows, *values; /* or only some rows of it: unique rows ascending [u], sums [u, ...] */
+  bool borrowed;            /* others may hold `grad` too: it must not be written */
   lt_tensor *bound;         /* where the dense gradient must be written (a view of an arena) */
   lt_hook *hooks;
   int n_hooks;
@@ -38,7 +39,11 @@ struct lt_leaf {
 
 const char *lt_op_name(int id);
 bool lt_recording(void);
-int lt_node_record(const lt_args *c); /* after a call: ties the outputs to a new node */
+int lt_node_prepare(const lt_args *c, lt_node **out); /* a node for this call: all that can fail */
+void lt_node_attach(const lt_args *c, lt_node *n); /* after the kernel: ties the outputs to it, takes the reference */
+static inline bool lt_view_is_stale(const lt_tensor *t) {
+  return t->rewrites != atomic_load_explicit(&t->storage->rewrites, memory_order_relaxed);
+}
 lt_node *lt_node_new(const lt_op *op, int id, int n_in, int n_out, int n_saved, const lt_attr *attr);
 int64_t lt_attr_bytes(const lt_attr *attr);
 void lt_edge_to(lt_edge *e, lt_tensor *t);
@@ -51,7 +56,8 @@ void lt_node_spend(lt_node *n);              /* drops the saved values */
 int lt_leaf_of(lt_tensor *t, lt_leaf **out); /* makes it when missing */
 void lt_leaf_free(lt_leaf *leaf);
 void lt_leaf_clear(lt_leaf *leaf);                 /* forgets the gradient, keeps hooks and the bound buffer */
-int lt_leaf_add(lt_tensor *leaf, lt_tensor *grad); /* adds a dense gradient of the leaf's shape */
+int lt_leaf_add(lt_tensor *leaf, lt_tensor *grad); /* adds a dense gradient of the leaf's shape, or borrows it */
+int lt_leaf_settle(lt_tensor *leaf);               /* the gradient becomes the leaf's own; a copy if others hold it */
 int lt_leaf_add_rows(lt_tensor *leaf, lt_tensor *rows, lt_tensor *values);
 void lt_function_dropped(int64_t function);
 extern bool lt_anomaly_on;

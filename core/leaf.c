@@ -1,5 +1,7 @@
 /* Leaves: tensors that a gradient is asked for, and that gradient. It is dense, or for tables some rows of it; a dense
- * contribution makes rows dense. A bound buffer (part of an optimizer's arena) is where the dense gradient must live.
+ * contribution makes rows dense. The first dense gradient is borrowed from the rule that made it and becomes the leaf's
+ * own when the rule is done: a temporary needs no copy. A bound buffer (part of an optimizer's arena) is where the
+ * dense gradient must live.
  */
 #include "autograd.h"
 
@@ -19,6 +21,7 @@ void lt_leaf_clear(lt_leaf *leaf) {
   lt_tensor_release(leaf->rows);
   lt_tensor_release(leaf->values);
   leaf->grad = leaf->rows = leaf->values = NULL;
+  leaf->borrowed = false;
 }
 
 void lt_leaf_free(lt_leaf *leaf) {
@@ -31,8 +34,8 @@ void lt_leaf_free(lt_leaf *leaf) {
 
 /* Rows become dense: zeros of the leaf's shape with the sums added in row order. */
 static int densify(lt_tensor *t, lt_leaf *leaf) {
-  lt_tensor *dense, *in[3];
-  LT_TRY(lt_tensor_new(t->storage->backend, t->dtype, t->ndim, t->shape, &dense));
+  lt_tensor *dense = lt_tensor_retain(leaf->bound), *in[3];
+  if (!dense) LT_TRY(lt_tensor_new(t->storage->backend, t->dtype, t->ndim, t->shape, &dense));
   lt_attr attr = {.device = t->storage->backend->index};
   int status = lt_run_into(LT_OP_zero, &dense, 1, &attr, dense, false);
   in[0] = dense;
@@ -48,19 +51,43 @@ static int densify(lt_tensor *t, lt_leaf *leaf) {
   return LT_OK;
 }
 
+static int copy_grad(lt_leaf *leaf) {
+  lt_tensor *own;
+  bool was = lt_grad_enable(false);
+  int status = lt_run(LT_OP_clone, &leaf->grad, 1, NULL, &own, 1);
+  lt_grad_enable(was);
+  LT_TRY(status);
+  lt_tensor_release(leaf->grad);
+  leaf->grad = own;
+  leaf->borrowed = false;
+  return LT_OK;
+}
+
+int lt_leaf_settle(lt_tensor *t) {
+  lt_leaf *leaf = t->leaf;
+  if (!leaf || !leaf->borrowed) return LT_OK;
+  lt_tensor *g = leaf->grad;
+  bool own = atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->requires_grad &&
+             lt_tensor_is_contiguous(g) && g->storage->bytes == g->n * lt_size_of(g->dtype);
+  if (!own) return copy_grad(leaf);
+  g->is_view = leaf->borrowed = false;
+  return LT_OK;
+}
+
 int lt_leaf_add(lt_tensor *t, lt_tensor *grad) {
   lt_leaf *leaf;
   LT_TRY(lt_leaf_of(t, &leaf));
   if (leaf->rows) LT_TRY(densify(t, leaf));
-  if (leaf->grad && !lt_recording()) {
+  if (leaf->grad && !lt_recording() && !leaf->borrowed) {
     lt_tensor *in[] = {leaf->grad, grad};
     return lt_run_into(LT_OP_add, in, 2, NULL, leaf->grad, false);
   }
-  if (leaf->grad) { /* a gradient that is itself differentiable */
+  if (leaf->grad) { /* a gradient that is itself differentiable, or that others hold */
     lt_tensor *in[] = {leaf->grad, grad}, *sum;
     LT_TRY(lt_run(LT_OP_add, in, 2, NULL, &sum, 1));
     lt_tensor_release(leaf->grad);
     leaf->grad = sum;
+    leaf->borrowed = true;
     return LT_OK;
   }
   if (leaf->bound && !lt_recording()) {
@@ -68,11 +95,8 @@ int lt_leaf_add(lt_tensor *t, lt_tensor *grad) {
     leaf->grad = lt_tensor_retain(leaf->bound);
     return LT_OK;
   }
-  bool own = atomic_load(&grad->refs) == 1 || lt_recording(); /* the engine's only: no one else can write it */
-  if (own && grad->dtype == t->dtype)
-    leaf->grad = lt_tensor_retain(grad);
-  else
-    LT_TRY(lt_run(LT_OP_clone, &grad, 1, NULL, &leaf->grad, 1));
+  leaf->grad = lt_tensor_retain(grad);
+  leaf->borrowed = true;
   return LT_OK;
 }
 
@@ -80,6 +104,7 @@ int lt_leaf_add_rows(lt_tensor *t, lt_tensor *rows, lt_tensor *values) {
   lt_leaf *leaf;
   LT_TRY(lt_leaf_of(t, &leaf));
   if (leaf->grad) {
+    if (leaf->borrowed) LT_TRY(copy_grad(leaf));
     lt_tensor *in[] = {leaf->grad, rows, values};
     return lt_run_into(LT_OP_index_add, in, 3, NULL, leaf->grad, false);
   }
@@ -139,6 +164,13 @@ static int hand_out(lt_tensor *g, lt_tensor *leaf, lt_handle *out) {
 int lt_grad(const lt_handle *h, lt_handle *out) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
+  return hand_out(t->leaf ? t->leaf->grad : NULL, t, out);
+}
+
+int lt_grad_dense(const lt_handle *h, lt_handle *out) {
+  lt_tensor *t;
+  LT_TRY(lt_resolve(h, &t));
+  if (t->leaf && t->leaf->rows) LT_TRY(densify(t, t->leaf));
   return hand_out(t->leaf ? t->leaf->grad : NULL, t, out);
 }
 

@@ -62,13 +62,8 @@ void lt_edge_to(lt_edge *e, lt_tensor *t) {
     e->leaf = lt_tensor_retain(t);
 }
 
-static void save(lt_saved *s, lt_tensor *t) {
-  s->t = t;
-  s->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-}
-
 /* Outputs are saved as aliases without history, else node and output would hold each other. */
-int lt_node_record(const lt_args *c) {
+int lt_node_prepare(const lt_args *c, lt_node **out) {
   uint32_t keep = c->op->keep, reads = c->op->reads ? c->op->reads(c) : keep;
   uint32_t ins = keep & ((1u << (c->n_in < 16 ? c->n_in : 16)) - 1), outs = keep >> 16 & ((1u << c->n_out) - 1);
   int n_in = __builtin_popcount(ins), n_out = __builtin_popcount(outs);
@@ -88,19 +83,26 @@ int lt_node_record(const lt_args *c) {
                        "underscore",
                        c->op->name, c->op->name, c->op->name);
     else
-      save(&n->saved[at], lt_tensor_retain(c->in[i]));
+      n->saved[at].t = lt_tensor_retain(c->in[i]);
   }
   for (; outs && status >= 0; outs &= outs - 1, at++) {
     int i = __builtin_ctz(outs);
-    lt_tensor *alias;
-    if (!(reads & LT_OUT(i))) continue;
-    status = lt_tensor_alias(c->out[i], &alias);
-    if (status >= 0) save(&n->saved[at], alias);
+    if (reads & LT_OUT(i)) status = lt_tensor_alias(c->out[i], &n->saved[at].t);
   }
   if (status < 0) {
     lt_node_release(n);
     return status;
   }
+  *out = n;
+  return LT_OK;
+}
+
+void lt_node_attach(const lt_args *c, lt_node *n) {
+  for (int i = 0; i < n->n_saved_in + n->n_saved_out; i++) {
+    lt_saved *s = &n->saved[i];
+    if (s->t) s->version = atomic_load_explicit(&s->t->storage->version, memory_order_relaxed);
+  }
+  if (c->bound) atomic_fetch_add_explicit(&c->out[0]->storage->rewrites, 1, memory_order_relaxed);
   for (int k = 0; k < c->n_out; k++) {
     lt_tensor *o = c->out[k];
     if (!lt_is_float(o->dtype)) continue;
@@ -111,7 +113,6 @@ int lt_node_record(const lt_args *c) {
     if (old) lt_node_release(old);
   }
   lt_node_release(n);
-  return LT_OK;
 }
 
 /* ---- function numbers whose owner is gone, for the script side to forget ---- */
@@ -159,6 +160,8 @@ void lt_node_spend(lt_node *n) {
     n->saved[i].t = NULL;
     lt_tensor_release(t);
   }
+  if (!n->op && n->function) lt_function_dropped(n->function); /* what it holds may hold this node */
+  n->function = 0;
 }
 
 void lt_node_release(lt_node *n) {
@@ -177,7 +180,7 @@ void lt_node_release(lt_node *n) {
       if (n->edges[i].node) lt_node_release(n->edges[i].node);
       lt_tensor_release(n->edges[i].leaf);
     }
-    if (!n->op) lt_function_dropped(n->function);
+
     for (int i = 0; i < n->n_hooks; i++) lt_function_dropped(n->hooks[i].function);
     if (n->hooks) lt_free(n->hooks, n->n_hooks * (int64_t)sizeof *n->hooks);
     atomic_fetch_sub_explicit(&lt_live_nodes, 1, memory_order_relaxed);

@@ -158,7 +158,7 @@ static bool overlaps(const lt_tensor *out, const lt_tensor *in) {
   return a0 <= b1 && b0 <= a1;
 }
 
-static int check_inplace(const lt_args *c) {
+static int check_inplace(const lt_args *c, bool recorded) {
   const lt_tensor *o = c->out[0];
   if (!lt_recording()) return LT_OK;
   if (o->requires_grad && !o->node)
@@ -171,6 +171,25 @@ static int check_inplace(const lt_args *c) {
                    "%s_: this view is part of a gradient graph and cannot be written in place; use the "
                    "operator without the underscore",
                    c->op->name);
+  if (o->is_view && recorded)
+    return lt_fail(
+        LT_ERR_STATE,
+        "%s_: the tensor is a view and the value written needs a gradient, of which the tensor it shows would "
+        "not know; put the result together with lt.cat, lt.stack or lt.where",
+        c->op->name);
+  return LT_OK;
+}
+
+/* The history of a view is that of its base when it was taken. */
+static int check_views(const lt_args *c) {
+  for (int i = 0; i < c->n_in; i++) {
+    const lt_tensor *t = c->in[i];
+    if (t && t->is_view && t->node && lt_view_is_stale(t))
+      return lt_fail(LT_ERR_STATE,
+                     "%s: input %d is a view taken before its base was written in place by %s_; take the view again "
+                     "after the write",
+                     c->op->name, i + 1, lt_op_name(t->storage->writer - 1));
+  }
   return LT_OK;
 }
 
@@ -207,13 +226,17 @@ static int run_kernel(lt_args *c) {
   if (status >= 0) status = kernel(c);
   c->in = original;
   while (n_copies) lt_tensor_release(copies[--n_copies]);
+  c->out[0]->storage->writer = (int16_t)(c->id + 1);
   atomic_fetch_add_explicit(&c->out[0]->storage->version, 1, memory_order_relaxed);
   return status;
 }
 
-static int run(lt_args *c) {
+static int ready(lt_args *c) {
   LT_TRY(pick_backend(c));
-  LT_TRY(c->op->shape(c));
+  return c->op->shape(c);
+}
+
+static int execute(lt_args *c) {
   if (c->op->flags & LT_OP_VIEW && !c->bound && c->out[0]->is_view) return LT_OK; /* a view operator may also copy */
   if (c->accumulate && !(c->op->flags & LT_OP_ACCUMULATE))
     return lt_fail(LT_ERR_ARGUMENT, "%s: cannot add to its output", c->op->name);
@@ -228,6 +251,11 @@ static int run(lt_args *c) {
   return LT_OK;
 }
 
+static int run(lt_args *c) {
+  LT_TRY(ready(c));
+  return execute(c);
+}
+
 static bool wants_gradient(const lt_args *c) {
   if (!c->op->backward || !lt_recording()) return false;
   for (int i = 0; i < c->n_in; i++)
@@ -235,15 +263,24 @@ static bool wants_gradient(const lt_args *c) {
   return false;
 }
 
+/* What is written in place gets its node first: a refusal, or memory that is short, leaves the old value alone. */
 static int run_and_record(lt_args *c) {
-  if (c->bound) LT_TRY(check_inplace(c));
-  int status = run(c);
-  if (status >= 0) {
-    for (int k = 0; k < c->n_out; k++)
-      if (c->out[k]) c->out[k]->op = (int16_t)c->id;
-    if (wants_gradient(c)) status = lt_node_record(c);
+  bool recorded = wants_gradient(c);
+  lt_node *node = NULL;
+  if (c->bound) LT_TRY(check_inplace(c, recorded));
+  if (recorded) LT_TRY(check_views(c));
+  int status = ready(c);
+  if (status >= 0 && recorded && c->bound && c->n_out == 1) status = lt_node_prepare(c, &node);
+  if (status >= 0) status = execute(c);
+  if (status >= 0 && recorded && !node) status = lt_node_prepare(c, &node);
+  if (status < 0) {
+    if (node) lt_node_release(node);
+    drop_outputs(c);
+    return status;
   }
-  if (status < 0) drop_outputs(c);
+  for (int k = 0; k < c->n_out; k++)
+    if (c->out[k]) c->out[k]->op = (int16_t)c->id;
+  if (node) lt_node_attach(c, node);
   return status;
 }
 

@@ -125,16 +125,25 @@ int lt_scope_reap(void) {
 
 bool lt_scope_crowded(void) { return depth > reaped_depth + CROWDED; }
 
-int lt_keep_in(const lt_handle *h, int64_t id) {
+int lt_scope_return(const lt_handle *h, int64_t id, int64_t to) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
   lt_pool_lock();
-  if (t->scope) lt_scope_unlink(t);
-  t->kept = id == 0;
-  for (int i = 0; i < depth; i++)
-    if (stack[i]->id == id) link_to(t, stack[i]);
+  if (t->scope && t->scope->id == id) {
+    lt_scope_unlink(t);
+    for (int i = 0; i < depth; i++)
+      if (stack[i]->id == to) link_to(t, stack[i]);
+  }
   lt_pool_unlock();
   return LT_OK;
 }
 
-int lt_keep(const lt_handle *h) { return lt_keep_in(h, 0); }
+int lt_keep(const lt_handle *h) {
+  lt_tensor *t;
+  LT_TRY(lt_resolve(h, &t));
+  lt_pool_lock();
+  if (t->scope) lt_scope_unlink(t);
+  t->kept = true;
+  lt_pool_unlock();
+  return LT_OK;
+}

@@ -97,6 +97,7 @@ int lt_tensor_view(lt_tensor *base, int ndim, const int64_t *shape, const int64_
                    lt_tensor **out) {
   LT_TRY(new_header(lt_storage_retain(base->storage), base->dtype, ndim, shape, stride, offset, out));
   (*out)->is_view = true;
+  (*out)->rewrites = atomic_load_explicit(&base->storage->rewrites, memory_order_relaxed);
   return LT_OK;
 }
 
@@ -232,6 +233,10 @@ int lt_item_int64(const lt_handle *h, int64_t *out) {
   return LT_OK;
 }
 
+bool lt_shares_storage(const lt_handle *a, const lt_handle *b) {
+  lt_tensor *x, *y;
+  return lt_resolve(a, &x) == LT_OK && lt_resolve(b, &y) == LT_OK && x->storage == y->storage;
+}
 bool lt_same_tensor(const lt_handle *a, const lt_handle *b) { return a->t_ == b->t_ && a->gen_ == b->gen_; }
 bool lt_is_contiguous(const lt_handle *h) {
   lt_tensor *t;
@@ -243,7 +248,9 @@ int64_t lt_tensor_version(const lt_handle *h) {
 }
 void lt_tensor_bump(const lt_handle *h) {
   lt_tensor *t;
-  if (lt_resolve(h, &t) == LT_OK) atomic_fetch_add(&t->storage->version, 1);
+  if (lt_resolve(h, &t) < 0) return;
+  t->storage->writer = 0;
+  atomic_fetch_add(&t->storage->version, 1);
 }
 const char *lt_tensor_device(const lt_handle *h) {
   lt_tensor *t;

@@ -13,7 +13,8 @@ typedef struct lt_scope lt_scope;
 /* Bytes with one owner count. On the CPU the 64 bytes in front of the data are this struct. */
 typedef struct lt_storage {
   _Atomic int32_t refs;
-  int32_t flags;
+  int16_t writer;            /* 1 + the operator that wrote in place last, for messages; 0: none */
+  _Atomic uint16_t rewrites; /* recorded writes in place: views with a history are stale after one */
   lt_backend *backend;
   void *data;
   int64_t bytes;
@@ -32,7 +33,8 @@ struct lt_tensor {
   bool requires_grad, is_scalar; /* is_scalar: a number from the script, promotes weakly, lives on the host */
   bool kept;                     /* belongs to no scope by the user's wish */
   bool is_view;
-  int32_t out_index; /* which output of `node` */
+  uint16_t rewrites; /* of the storage, when this view was made */
+  int16_t out_index; /* which output of `node` */
   lt_storage *storage;
   int64_t offset; /* elements */
   int64_t n;      /* elements */

@@ -32,9 +32,7 @@ local function leave(id, parent, ok, ...)
   if ok then
     for i = 1, select("#", ...) do
       local v = select(i, ...)
-      if ffi.istype(H, v) then
-        if parent == 0 then check(C.lt_keep(v)) else check(C.lt_keep_in(v, parent)) end
-      end
+      if ffi.istype(H, v) then check(C.lt_scope_return(v, id, parent)) end
     end
   end
   close(id, ok)
