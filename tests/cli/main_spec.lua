@@ -83,7 +83,7 @@ describe("ltrain doctor", function()
   it("tells versions, the machine and the environment variables", function()
     local output, status = spec.run { "ltrain", "doctor" }
     assert.are.equal(0, status, output)
-    for _, fact in ipairs { "LuaJIT +LuaJIT 2", "libarchive +%d", "usable processors +%d", "ltrain +loads",
+    for _, fact in ipairs { "LuaJIT +LuaJIT 2", "oneDNN +%d", "libarchive +%d", "usable processors +%d", "ltrain +loads",
       "threads +%d", "LTRAIN_THREADS +%w" } do
       assert.is_truthy(output:find(fact), fact)
     end
