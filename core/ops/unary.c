@@ -50,48 +50,24 @@ HELPERS(double, double)
 #define lt_tanh(x) tanh(x)
 
 /* ---- loops ---- */
-#define LOOP(name, CT, OUT, body)                                                                                      \
-  LT_CLONES static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                       \
+/* One value at a time, of input `from` under the name `value`. */
+#define LOOP_OVER(clones, name, CT, OUT, from, value, body)                                                            \
+  clones static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                          \
     typedef CT T;                                                                                                      \
-    const T *xs = in[0];                                                                                               \
+    const T *values = in[from];                                                                                        \
     OUT *ys = out;                                                                                                     \
     const double lo = attr->f[0], hi = attr->f[1];                                                                     \
     const T p = (T)lo, q = (T)hi;                                                                                      \
     (void)p, (void)q;                                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-      const T x = xs[i];                                                                                               \
+      const T value = values[i];                                                                                       \
+      (void)value;                                                                                                     \
       ys[i] = (OUT)(body);                                                                                             \
     }                                                                                                                  \
   }
-#define SLOPE_LOOP(name, CT, slope)                                                                                    \
-  LT_CLONES static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                       \
-    typedef CT T;                                                                                                      \
-    const T *gs = in[0], *ss = in[1];                                                                                  \
-    T *ys = out;                                                                                                       \
-    const double lo = attr->f[0], hi = attr->f[1];                                                                     \
-    const T p = (T)lo, q = (T)hi;                                                                                      \
-    (void)p, (void)q;                                                                                                  \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      const T s = ss[i];                                                                                               \
-      (void)s;                                                                                                         \
-      ys[i] = gs[i] * (T)(slope);                                                                                      \
-    }                                                                                                                  \
-  }
-/* Second derivatives are rare: one body is enough. */
-#define CURVATURE_LOOP(name, CT, curvature)                                                                            \
-  static void name(int64_t n, void *out, const void *const *in, const lt_attr *attr) {                                 \
-    typedef CT T;                                                                                                      \
-    const T *ss = in[0];                                                                                               \
-    T *ys = out;                                                                                                       \
-    const double lo = attr->f[0], hi = attr->f[1];                                                                     \
-    const T p = (T)lo, q = (T)hi;                                                                                      \
-    (void)p, (void)q;                                                                                                  \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      const T s = ss[i];                                                                                               \
-      (void)s;                                                                                                         \
-      ys[i] = (T)(curvature);                                                                                          \
-    }                                                                                                                  \
-  }
+#define LOOP(name, CT, OUT, body) LOOP_OVER(LT_CLONES, name, CT, OUT, 0, x, body)
+#define SLOPE_LOOP(name, CT, slope) LOOP_OVER(LT_CLONES, name, CT, T, 1, s, ((const T *)in[0])[i] * (T)(slope))
+#define CURVATURE_LOOP(name, CT, curvature) LOOP_OVER(, name, CT, T, 0, s, curvature) /* rare: one body is enough */
 
 /* ---- rules ---- */
 static void third_derivative(lt_back *b) {
