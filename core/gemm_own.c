@@ -13,13 +13,14 @@ enum {
   SEGMENT = 4096,      /* steps of k to a part, when a small C leaves only k to share among threads ... */
   SMALL_C = 128 * 128, /* ... that is, with no more elements than this */
   MAX_SEGMENTS = 16,
-  PARALLEL_WORK = 200000 /* multiplications below which waking the threads costs more than it gives */
+  THIN_WORK = 150000, /* multiplications below which waking the threads costs more than it gives: thin products ... */
+  TILE_WORK = 600000  /* ... wait for memory, tiles do not */
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int team(const lt_gemm *g) {
-  if (omp_in_parallel() || (double)g->batch * (double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK) return 1;
+static int team(const lt_gemm *g, double work) {
+  if (omp_in_parallel() || (double)g->batch * (double)g->m * (double)g->n * (double)g->k < work) return 1;
   return lt_threads();
 }
 
@@ -52,7 +53,8 @@ static void run_thin(const thin *t, int64_t task) {
                    c + (i * g->c_row + at) * size, &finish);
 }
 
-static int run_thin_product(const lt_gemm *g, const gemm_kernels *kern, bool dots, int threads) {
+static int run_thin_product(const lt_gemm *g, const gemm_kernels *kern, bool dots) {
+  int threads = team(g, THIN_WORK);
   thin t = {.g = g, .kern = kern, .dots = dots};
   int64_t side = dots && g->m > g->n ? g->m : g->n, align = dots ? 4 : kern->lanes;
   t.part = (side + threads - 1) / threads;
@@ -70,12 +72,11 @@ static int run_thin_product(const lt_gemm *g, const gemm_kernels *kern, bool dot
 }
 
 static int run_form(const lt_gemm *g, const gemm_kernels *kern) {
-  int threads = team(g);
   int64_t thin = least(g->m, g->n); /* a dot ends in adding lanes, which only a long one is worth */
   if (g->a_col == 1 && g->b_row == 1 && thin <= THIN && g->k >= (thin <= 2 ? 2 : 12) * kern->lanes)
-    return run_thin_product(g, kern, true, threads);
-  if (g->b_col == 1 && g->m <= THIN_ROWS && g->n >= kern->lanes) return run_thin_product(g, kern, false, threads);
-  return gemm_tiles(g, kern, threads);
+    return run_thin_product(g, kern, true);
+  if (g->b_col == 1 && g->m <= THIN_ROWS && g->n >= kern->lanes) return run_thin_product(g, kern, false);
+  return gemm_tiles(g, kern, team(g, TILE_WORK));
 }
 
 /* A small C under a long k: parts of k side by side in scratch, added in their order. */
