@@ -94,6 +94,19 @@ enum {
   maximum_keep = mul_keep
 };
 
+/* A factor is read only for the gradient of the other one: x:mul_(2) may overwrite x. */
+static bool wanted(const lt_args *c, int i) { return c->in[i]->requires_grad; }
+static uint32_t mul_reads(const lt_args *c) { return (wanted(c, 1) ? LT_IN(0) : 0) | (wanted(c, 0) ? LT_IN(1) : 0); }
+static uint32_t div_reads(const lt_args *c) { return LT_IN(1) | (wanted(c, 1) ? LT_OUT(0) : 0); }
+#define NONE_reads NULL
+#define add_reads NULL
+#define sub_reads NULL
+#define mod_reads NULL
+#define pow_reads NULL
+#define atan2_reads NULL
+#define minimum_reads NULL
+#define maximum_reads NULL
+
 static int dividing_cpu(lt_args *c) {
   atomic_store(&divided_by_zero, 0);
   LT_TRY(lt_elementwise_cpu(c));
@@ -136,6 +149,7 @@ static int dividing_cpu(lt_args *c) {
                               .cpu = CPU_FOR(NAME),                                                                    \
                               .backward = RULE##_rule,                                                                 \
                               .keep = RULE##_keep,                                                                     \
+                              .reads = RULE##_reads,                                                                   \
                               .table = &NAME##_loops};
 #include "binary.def"
 

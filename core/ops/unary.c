@@ -69,6 +69,16 @@ HELPERS(double, double)
 #define SLOPE_LOOP(name, CT, slope) LOOP_OVER(LT_CLONES, name, CT, T, 1, s, ((const T *)in[0])[i] * (T)(slope))
 #define CURVATURE_LOOP(name, CT, curvature) LOOP_OVER(, name, CT, T, 0, s, curvature) /* rare: one body is enough */
 
+static int bounded_shape(lt_args *c) {
+  const double *f = c->attr->f;
+  if (f[0] > f[1])
+    return lt_fail(LT_ERR_ARGUMENT, "%s: low is %g and high is %g; low must not be above high", c->op->name, f[0],
+                   f[1]);
+  return lt_elementwise_shape(c);
+}
+#define SHAPE_FOR(NAME)                                                                                                \
+  (LT_OP_##NAME == LT_OP_clamp || LT_OP_##NAME == LT_OP_hardtanh ? bounded_shape : lt_elementwise_shape)
+
 /* ---- rules ---- */
 static void third_derivative(lt_back *b) {
   b->status = lt_fail(LT_ERR_STATE, "%s: the third derivative has no rule; two are supported", b->op->name);
@@ -103,7 +113,7 @@ static void curvature_rule(lt_back *b, int slope, int curvature) {
                               .signature = #NAME "(x" PARAMS ")",                                                      \
                               .doc = DOC,                                                                              \
                               .flags = LT_OP_ELEMENTWISE | LT_OP_ACCUMULATE | LT_OP_INPLACE,                           \
-                              .shape = lt_elementwise_shape,                                                           \
+                              .shape = SHAPE_FOR(NAME),                                                                \
                               .cpu = lt_elementwise_cpu,                                                               \
                               .backward = NAME##_rule,                                                                 \
                               .keep = S,                                                                               \

@@ -45,6 +45,15 @@ local function dims_of(spec, values)
   return is_tensor(first) and first.ndim_ or 0
 end
 
+-- Numbers reach C as doubles: an int64 that none holds is refused, never rounded.
+local function exact(spec, a, v)
+  if v > 9007199254740992LL or v < -9007199254740992LL then
+    raise(("%s: %s is %s; a number beyond 2^53 must come as a tensor: lt.tensor(%s)"):format(spec.name, a.name,
+      tostring(v):gsub("LL$", ""), tostring(v)))
+  end
+  return tonumber(v)
+end
+
 local convert = {}
 function convert.tensor(spec, a, v)
   if not is_tensor(v) then fail(spec, a, "a tensor", v) end
@@ -56,7 +65,7 @@ convert["tensor?"] = function(spec, a, v)
 end
 function convert.operand(spec, a, v)
   if type(v) == "boolean" then return v and 1 or 0 end
-  if ffi.istype("int64_t", v) then return tonumber(v) end
+  if ffi.istype("int64_t", v) then return exact(spec, a, v) end
   if type(v) ~= "number" and not is_tensor(v) then fail(spec, a, "a tensor or a number", v) end
   return v
 end
@@ -69,7 +78,7 @@ function convert.tensors(spec, a, v)
   return v
 end
 function convert.number(spec, a, v)
-  if ffi.istype("int64_t", v) then return tonumber(v) end
+  if ffi.istype("int64_t", v) then return exact(spec, a, v) end
   if type(v) ~= "number" then fail(spec, a, "a number", v) end
   return v
 end
@@ -110,8 +119,12 @@ function convert.dims(spec, a, v, ndim)
   return list
 end
 
-local function is_options(v)
-  return type(v) == "table" and not is_tensor(v) and type(next(v)) == "string"
+-- An empty table is a value where a list may stand, else options of which none is given.
+local function is_options(v, a)
+  if type(v) ~= "table" then return false end
+  local key = next(v)
+  if key == nil then return not (a and (a.list or a.kind == "tensors")) end
+  return type(key) == "string"
 end
 
 -- Several numbers in place of a list: x:reshape(2, 3).
@@ -141,7 +154,7 @@ function M.call(spec, run, ...)
   local given, n = { ... }, select("#", ...)
   while n > 0 and given[n] == nil do n = n - 1 end
   local options
-  if n > 0 and is_options(given[n]) then
+  if n > 0 and is_options(given[n], spec.args[n]) then
     options = given[n]
     given[n] = nil
     n = n - 1

@@ -76,6 +76,13 @@ end
 
 -- ---- the pass ----
 
+-- Lists that a script gave hold tensors.
+local function check_tensors(where, what, list)
+  for i, t in ipairs(list) do
+    if not ffi.istype(H, t) then raise(("%s: %s %d is a %s; it must be a tensor"):format(where, what, i, type(t))) end
+  end
+end
+
 local function pointers(list)
   if not list then return nil end
   local array = ffi.new("const lt_handle *[?]", math.max(#list, 1))
@@ -102,6 +109,7 @@ local function serve_function(pass, fn, n)
 end
 
 local function serve_hook(pass, fn)
+  if not fn then return end -- removed since the pass began
   local g = H()
   check(C.lt_backward_grad(pass, 0, g))
   local replaced = fn(g)
@@ -111,7 +119,8 @@ local function serve_hook(pass, fn)
   end
 end
 
-local function drive(pass)
+-- Functions of the script run without recording, unless the pass makes a graph.
+local function drive(pass, creates_graph)
   local number, n = ffi.new "int64_t[1]", ffi.new "int[1]"
   local retried = false
   while true do
@@ -128,11 +137,16 @@ local function drive(pass)
       if status == C.LT_REQUEST_COLLECT then bridge.collect()
       else
         local fn = functions[tonumber(number[0])]
+        local was = C.lt_grad_enable(creates_graph)
         if status == C.LT_REQUEST_HOOK then serve_hook(pass, fn) else serve_function(pass, fn, n[0]) end
+        C.lt_grad_enable(was)
       end
     end
   end
 end
+
+local nested = 0 -- passes inside one another: checkpoints
+local asked -- the inputs that the outermost lt.grad asks for
 
 -- A pass is freed at its end, also when a rule raises.
 local function run_pass(roots, grads, wrt, flags, finish)
@@ -145,11 +159,15 @@ local function run_pass(roots, grads, wrt, flags, finish)
   end
   if status < 0 then check(status) end
   local pass = out[0]
-  local ok, message = pcall(drive, pass)
+  local was = C.lt_grad_enabled()
+  nested = nested + 1
+  local ok, message = pcall(drive, pass, bit.band(flags, tonumber(C.LT_BACKWARD_CREATE_GRAPH)) ~= 0)
+  nested = nested - 1
+  C.lt_grad_enable(was)
   local result
   if ok and finish then ok, result = pcall(finish, pass) message = result end
   C.lt_backward_free(pass)
-  if op.state.anomaly then lines = {} end
+  if op.state.anomaly and nested == 0 then lines = {} end
   if not ok then error(message, 0) end
   return result
 end
@@ -168,7 +186,20 @@ end
 ---@param options table|nil { grad = tensor, retain_graph = false, create_graph = false }
 function M.backward(t, options)
   options = bridge.options("backward", options, { "grad", "retain_graph", "create_graph" })
+  check_tensors("backward", "argument", { t })
+  if options.grad ~= nil then check_tensors("backward", "gradient", { options.grad }) end
   run_pass({ t }, options.grad and { options.grad } or nil, nil, flags_of(options))
+end
+
+-- What a pass of lt.grad found for each input, nil where y does not depend on it.
+local function results_of(pass, n)
+  local list = {}
+  for i = 1, n do
+    local g = H()
+    check(C.lt_backward_result(pass, i - 1, g))
+    list[i] = g.t_ ~= nil and g or nil
+  end
+  return list
 end
 
 ---Gradients of y with respect to xs, returned instead of added to leaves. An x that y does not depend on gives nil.
@@ -179,16 +210,15 @@ end
 function M.grad(y, xs, options)
   options = bridge.options("grad", options, { "grad", "retain_graph", "create_graph" })
   if ffi.istype(H, xs) then xs = { xs } end
-  local n = #xs
-  local results = run_pass({ y }, options.grad and { options.grad } or nil, xs, flags_of(options), function(pass)
-    local list = {}
-    for i = 1, n do
-      local g = H()
-      check(C.lt_backward_result(pass, i - 1, g))
-      list[i] = g.t_ ~= nil and g or nil
-    end
-    return list
-  end)
+  if type(xs) ~= "table" or #xs == 0 then raise "grad: give one tensor or a list of tensors to differentiate by" end
+  check_tensors("grad", "argument", { y })
+  check_tensors("grad", "input", xs)
+  if options.grad ~= nil then check_tensors("grad", "gradient", { options.grad }) end
+  local n, before = #xs, asked
+  asked = xs
+  local ok, results = pcall(run_pass, { y }, options.grad and { options.grad } or nil, xs, flags_of(options), function(pass) return results_of(pass, n) end)
+  asked = before
+  if not ok then error(results, 0) end
   return unpack(results, 1, n)
 end
 
@@ -207,7 +237,18 @@ function M.register_hook(t, fn)
   }
 end
 
--- Runs forward without recording, then ties its outputs to `backward`.
+-- Outputs made without recording get a history of their own; one that has a history already (an input handed through, a
+-- parameter) is shown anew.
+local function fresh_outputs(where, outputs)
+  for i = 1, table.maxn(outputs) do
+    local t = outputs[i]
+    if not ffi.istype(H, t) then raise(("%s: output %d is a %s; it must be a tensor"):format(where, i, type(t))) end
+    if t.requires_grad then outputs[i] = op.functions.detach(t) end
+  end
+  return outputs
+end
+
+-- Ties outputs, made without recording, to `backward`.
 local function record(inputs, outputs, backward)
   local number = number_of(backward)
   local ins = pointers(inputs)
@@ -234,65 +275,17 @@ function M.Function(definition)
       local v = select(i, ...)
       if ffi.istype(H, v) then inputs[#inputs + 1] = v end
     end
-    local outputs = { M.no_grad(definition.forward, context, ...) }
-    for i, t in ipairs(outputs) do
-      if not ffi.istype(H, t) then raise(("Function: output %d is a %s; forward must return tensors"):format(i, type(t))) end
-      for _, x in ipairs(inputs) do
-        if t == x then outputs[i] = op.functions.detach(t) end -- an input handed through gets a history of its own
-      end
-    end
+    local outputs = fresh_outputs(definition.name or "Function", { M.no_grad(definition.forward, context, ...) })
     record(inputs, outputs, function(...) return definition.backward(context, ...) end)
     return unpack(outputs)
   end
 end
 
----Runs fn(...) now, forgets what it saved, and runs it again when gradients are needed: memory for time. Random numbers
----are the same in both runs. Parameters that fn uses get their gradients too.
----@param fn function of tensors to tensors
-function M.checkpoint(fn, ...)
-  local arguments, count = { ... }, select("#", ...)
-  if not C.lt_grad_enabled() then return fn(...) end
-  local seed, call = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
-  C.lt_random_state(seed, call)
-  local outputs = { M.no_grad(fn, ...) }
-  local inputs, anchor = {}, op.functions.zeros({}, "float32")
-  C.lt_set_requires_grad(anchor, true) -- so that a graph exists even when only parameters inside fn want gradients
-  for i = 1, count do
-    if ffi.istype(H, arguments[i]) then inputs[#inputs + 1] = arguments[i] end
-  end
-  local with_anchor = { unpack(inputs) }
-  with_anchor[#with_anchor + 1] = anchor
-  record(with_anchor, outputs, function(...)
-    local grads, fresh, leaves = { ... }, {}, {}
-    for i = 1, count do
-      local v = arguments[i]
-      if ffi.istype(H, v) then
-        local x = op.functions.detach(v)
-        if v.requires_grad then C.lt_set_requires_grad(x, true) end
-        leaves[#leaves + 1] = x
-        v = x
-      end
-      fresh[i] = v
-    end
-    local now_seed, now_call = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
-    C.lt_random_state(now_seed, now_call)
-    C.lt_set_random_state(seed[0], call[0])
-    local again = { pcall(M.enable_grad, fn, unpack(fresh, 1, count)) }
-    C.lt_set_random_state(now_seed[0], now_call[0])
-    if not again[1] then error(again[2], 0) end
-    local roots, root_grads = {}, {}
-    for i = 1, #outputs do
-      if grads[i] and again[i + 1].requires_grad then
-        roots[#roots + 1] = again[i + 1]
-        root_grads[#root_grads + 1] = grads[i]
-      end
-    end
-    if #roots > 0 then run_pass(roots, root_grads, nil, 0) end
-    local results = {}
-    for i, x in ipairs(leaves) do results[i] = x.requires_grad and x.grad or nil end
-    return unpack(results, 1, #leaves)
-  end)
-  return unpack(outputs)
-end
+-- For checkpoint.lua.
+M.internal = { record = record, fresh_outputs = fresh_outputs, run_pass = run_pass, results_of = results_of,
+  asked = function() return asked end }
+
+---Runs fn(...) now and again when gradients are needed; see checkpoint.lua.
+function M.checkpoint(fn, ...) return require "ltrain.checkpoint"(fn, ...) end
 
 return M

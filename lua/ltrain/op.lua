@@ -126,6 +126,7 @@ local IN_PLACE = [[local status = C.lt_call($(id), ins, n_in, attr, $(first), 1)
 local MANY_OUT = [[local status = C.lt_call($(id), ins, n_in, attr, outs, $(n_out))
   if status ~= 0 then finish(status, spec, n_in, outs, $(n_out)) end
   $(take)
+  if state.watch then state.note(out1) end
   return $(names)]]
 
 local function put_list(list)

@@ -59,8 +59,8 @@ function methods.dim(t) return t.ndim_ end
 function methods.size(t, d)
   if d == nil then return shape_of(t) end
   check(C.lt_shape(t, scratch_shape, nil))
-  local at = d > 0 and d or t.ndim_ + 1 + d
-  if at < 1 or at > t.ndim_ then raise(("size: dim %s; the tensor is %s"):format(tostring(d), shape_text(t))) end
+  local at = type(d) == "number" and (d > 0 and d or t.ndim_ + 1 + d) or 0
+  if at < 1 or at > t.ndim_ or at ~= math.floor(at) then raise(("size: dim %s; the tensor is %s"):format(tostring(d), shape_text(t))) end
   return tonumber(scratch_shape[at - 1])
 end
 
@@ -109,14 +109,14 @@ function methods.requires_grad_(t, on)
 end
 
 ---Replaces the gradient; nil clears it.
+---@param grad userdata|nil
 function methods.set_grad(t, grad)
+  if grad ~= nil and not is(H, grad) then raise(("set_grad: the gradient is a %s; it must be a tensor or nil"):format(type(grad))) end
   check(C.lt_set_grad(t, grad))
 end
 
----Same memory?
-function methods.shares_storage(t, other)
-  return methods.data(t) == methods.data(other)
-end
+---Do both show the same memory, if not the same elements of it?
+function methods.shares_storage(t, other) return C.lt_shares_storage(t, other) end
 
 local pointer_types = { [0] = "float *", "double *", "uint16_t *", "uint16_t *", "int64_t *", "int32_t *", "uint8_t *", "uint8_t *" }
 for i = 0, 7 do pointer_types[i] = ffi.typeof(pointer_types[i]) end
@@ -135,6 +135,7 @@ end
 
 ---The elements as nested Lua tables (a number for a scalar; booleans for bool).
 function methods.totable(t)
+  t = f.detach(t)
   local values = f.clone(t.dtype_ == C.LT_FLOAT16 and f.to(t, "float32") or t.dtype_ == C.LT_BFLOAT16 and f.to(t, "float32") or t)
   local p, shape, ndim, at = methods.data(values), shape_of(t), t.ndim_, 0
   local truth = t.dtype_ == C.LT_BOOL
@@ -207,12 +208,40 @@ local function index_by(t, spec)
   return t
 end
 
+-- A mask of fewer dims than t chooses whole rows; here it gets t's number of dims.
+local function mask_for(t, mask)
+  local shape, of = shape_of(t), shape_of(mask)
+  for d, n in ipairs(of) do
+    if n ~= shape[d] then raise(("index: the mask is %s and the tensor %s; the mask's sizes must be the tensor's first ones"):format(
+      shape_text(mask), shape_text(t))) end
+  end
+  for d = #of + 1, #shape do of[d] = 1 end
+  return f.reshape(mask, of)
+end
+
 local function index(t, key)
   if is(H, key) then
-    if key.dtype_ == C.LT_BOOL then return f.masked_select(t, key) end
-    return f.index_select(t, 1, key)
+    if key.dtype_ ~= C.LT_BOOL then return f.index_select(t, 1, key) end
+    local mask = mask_for(t, key)
+    if key.ndim_ == t.ndim_ then return f.masked_select(t, key) end
+    if key.ndim_ == 1 then return f.index_select(t, 1, f.reshape(f.nonzero(key), { -1 })) end
+    local rest = { -1, unpack(shape_of(t), key.ndim_ + 1) }
+    return f.reshape(f.masked_select(t, f.expand(mask, shape_of(t))), rest)
+  end
+  if type(key) ~= "table" then
+    raise(("index: the key is a %s; it must be a position, { {first, last}, ... }, a mask or a tensor of ids"):format(type(key)))
   end
   return index_by(t, key)
+end
+
+-- x[ids] = value: rows by 0-based id, of equal ones the last.
+local function set_rows(t, ids, value)
+  local rows = shape_of(t)
+  rows[1] = methods.numel(ids)
+  local source = f.expand(is(H, value) and f.to(value, bridge.dtype_names[t.dtype_]) or f.full({}, value, bridge.dtype_names[t.dtype_]), rows)
+  local places = { rows[1] }
+  for d = 2, #rows do places[d] = 1 end
+  f.copy_(t, f.scatter(t, 1, f.expand(f.reshape(ids, places), rows), source))
 end
 
 local function get(t, key)
@@ -238,13 +267,13 @@ end
 
 local function set(t, key, value)
   if key == "grad" then
-    check(C.lt_set_grad(t, value))
+    methods.set_grad(t, value)
   elseif key == "requires_grad" then
     check(C.lt_set_requires_grad(t, value and true or false))
   elseif type(key) == "string" then
     raise(("tensor: property '%s' cannot be set"):format(key))
-  elseif is(H, key) and key.dtype_ == C.LT_BOOL then
-    f.copy_(t, f.where(key, value, t))
+  elseif is(H, key) then
+    if key.dtype_ == C.LT_BOOL then f.copy_(t, f.where(mask_for(t, key), value, t)) else set_rows(t, key, value) end
   else
     f.copy_(get(t, key), value)
   end
@@ -270,59 +299,6 @@ ffi.metatype("lt_handle", {
 })
 op.bind()
 
--- ---- from Lua tables ----
-
-local function measure(v, shape, depth)
-  if type(v) ~= "table" then return end
-  if depth > 8 then raise "tensor: tables are nested more than 8 deep" end
-  shape[depth] = #v
-  if #v > 0 then measure(v[1], shape, depth + 1) end
-end
-
--- Writes row-major; every table of a level must have the same length.
-local function write(v, p, shape, depth, at, path)
-  if depth > #shape then
-    if type(v) == "boolean" then v = v and 1 or 0 end
-    if type(v) ~= "number" and not is("int64_t", v) then
-      raise(("tensor: element %s is a %s; it must be a number%s"):format(path, type(v), type(v) == "table" and " like its neighbours" or ""))
-    end
-    p[at] = v
-    return at + 1
-  end
-  if type(v) ~= "table" or #v ~= shape[depth] then
-    raise(("tensor: %s has %s elements and its neighbours have %d; all must have the same length"):format(path == "" and "the table" or "row " .. path,
-      type(v) == "table" and #v or "no", shape[depth]))
-  end
-  for i = 1, #v do at = write(v[i], p, shape, depth + 1, at, path == "" and tostring(i) or path .. "," .. i) end
-  return at
-end
-
-local function leaf_type(v)
-  while type(v) == "table" do v = v[1] end
-  return is("int64_t", v) and "int64" or type(v) == "boolean" and "bool" or "float32"
-end
-
----A tensor from nested tables of numbers (or booleans), a number, or another tensor (copied).
----@param values table|number|boolean|userdata
----@param options table|string|nil { dtype = "float32", requires_grad = false }, or the dtype's name
-function M.new(values, options)
-  if type(options) == "string" then options = { dtype = options } end
-  options = bridge.options("tensor", options, { "dtype", "requires_grad" })
-  local t
-  if is(H, values) then
-    t = f.clone(f.detach(values))
-    if options.dtype then t = f.to(t, options.dtype) end
-  else
-    local shape, dtype = {}, options.dtype or leaf_type(values)
-    measure(values, shape, 1)
-    local half = dtype == "bfloat16" or dtype == "float16"
-    t = f.empty(shape, half and "float32" or dtype)
-    write(values, methods.data(t), shape, 1, 0, "")
-    if half then t = f.to(t, dtype) end
-  end
-  if options.requires_grad then methods.requires_grad_(t) end
-  return t
-end
-
+M.new = require "ltrain.from_table"
 M.shape_text = shape_text
 return M

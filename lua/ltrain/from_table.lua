@@ -1,0 +1,78 @@
+--- lt.tensor: a tensor from nested Lua tables, a number, or another tensor. Tables must be as regular as tensors are, and
+--- a value that the dtype cannot hold is an error, never a wrapped number.
+local ffi = require "ffi"
+local bridge = require "ltrain.ffi"
+local op = require "ltrain.op"
+local raise, is, H, f = bridge.raise, ffi.istype, bridge.handle, op.functions
+
+local function measure(v, shape, depth)
+  if type(v) ~= "table" then return end
+  if depth > 8 then raise "tensor: tables are nested more than 8 deep" end
+  shape[depth] = #v
+  if #v > 0 then measure(v[1], shape, depth + 1) end
+end
+
+-- Smallest and largest value of the whole-number types.
+local RANGE = { int64 = { -2 ^ 63, 2 ^ 63 }, int32 = { -2 ^ 31, 2 ^ 31 - 1 }, uint8 = { 0, 255 } }
+
+-- Writes row-major; every table of a level must have the same length.
+local function write(v, p, shape, depth, at, path, dtype)
+  if depth > #shape then
+    if type(v) == "boolean" then v = v and 1 or 0 end
+    if type(v) ~= "number" and not is("int64_t", v) then
+      raise(("tensor: %s is a %s; it must be a number%s"):format(path == "" and "the value" or "element " .. path, type(v),
+        type(v) == "table" and " like its neighbours" or ""))
+    end
+    local range = RANGE[dtype]
+    if range then
+      local n = tonumber(v)
+      if n ~= math.floor(n) or n < range[1] or n > range[2] or (dtype == "int64" and type(v) == "number" and n == range[2]) then
+        raise(("tensor: %s is %.17g; %s holds whole numbers from %.0f to %s"):format(path == "" and "the value" or "element " .. path, n, dtype,
+          range[1], dtype == "int64" and "9223372036854775807" or ("%.0f"):format(range[2])))
+      end
+    elseif dtype == "bool" then
+      v = v ~= 0 and 1 or 0
+    end
+    p[at] = v
+    return at + 1
+  end
+  if type(v) ~= "table" or #v ~= shape[depth] then
+    raise(("tensor: %s has %s elements and its neighbours have %d; all must have the same length"):format(path == "" and "the table" or "row " .. path,
+      type(v) == "table" and #v or "no", shape[depth]))
+  end
+  for i = 1, #v do at = write(v[i], p, shape, depth + 1, at, path == "" and tostring(i) or path .. "," .. i, dtype) end
+  return at
+end
+
+local function leaf_type(v)
+  while type(v) == "table" do v = v[1] end
+  return is("int64_t", v) and "int64" or type(v) == "boolean" and "bool" or "float32"
+end
+
+---A tensor from nested tables of numbers (or booleans), a number, or another tensor (copied).
+---@param values table|number|boolean|userdata
+---@param options table|string|nil { dtype = "float32", requires_grad = false }, or the dtype's name
+local function new(values, options)
+  if type(options) == "string" then options = { dtype = options } end
+  options = bridge.options("tensor", options, { "dtype", "requires_grad" })
+  local t
+  if is(H, values) then
+    t = f.clone(f.detach(values))
+    if options.dtype then t = f.to(t, options.dtype) end
+  else
+    local shape, dtype = {}, options.dtype or leaf_type(values)
+    if not bridge.dtypes[dtype] then
+      raise(("tensor: there is no dtype '%s'%s; dtypes are %s"):format(tostring(dtype), bridge.suggest(dtype, bridge.dtype_list),
+        table.concat(bridge.dtype_list, ", ")))
+    end
+    measure(values, shape, 1)
+    local half = dtype == "bfloat16" or dtype == "float16"
+    t = f.empty(shape, half and "float32" or dtype)
+    write(values, bridge.methods.data(t), shape, 1, 0, "", dtype)
+    if half then t = f.to(t, dtype) end
+  end
+  if options.requires_grad then bridge.methods.requires_grad_(t) end
+  return t
+end
+
+return new
