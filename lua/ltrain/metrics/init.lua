@@ -1,7 +1,7 @@
 --- Metrics as mergeable states: update(logits, labels, weights), merge(other), value(), reset(). Values are taken after all
 --- updates and merges, never averaged over batches; a value that does not exist (AUC of one class) is nil.
 ---   AUC        exact by rank sum, ties counted half, within a memory budget; the running form is a histogram
----   LogLoss, Accuracy, Calibration, CategoricalAccuracy
+---   LogLoss, BinaryAccuracy, Calibration, NormalizedEntropy of logits; CategoricalAccuracy of class scores
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local C, check, raise = bridge.C, bridge.check, bridge.raise
@@ -65,7 +65,7 @@ local BUDGET = 512 * 2 ^ 20 -- bytes for the rows of an exact AUC, sorting inclu
 
 ---@param options table|nil { running = false, budget = 512 MiB }: running uses a fixed histogram of the logit
 function AUC:reset(options)
-  self.options = options or self.options or {}
+  self.options = options and bridge.options("AUC", options, { "running", "budget" }) or self.options or {}
   if self.options.running then
     self.state = ffi.new "lt_auc_histogram"
   else
@@ -104,8 +104,12 @@ function CategoricalAccuracy:update(logits, labels, weights)
   if c:dim() ~= 2 or c:size(1) ~= y:numel() then
     raise(("accuracy: logits are [%s] and there are %d labels; logits must be [rows, classes]"):format(table.concat(c.shape, ", "), y:numel()))
   end
+  if w and w:numel() ~= y:numel() then
+    raise(("accuracy: %d labels and %d weights; there must be one weight for each"):format(y:numel(), w:numel()))
+  end
   check(C.lt_class_accuracy_update(self.state, c:data(), c.dtype_, c:size(1), c:size(2), c:size(2), y:data(), y.dtype_, -100,
     w and w:data() or nil, w and w.dtype_ or 0))
+  return self, { c, y, w } -- copies live until the call is over
 end
 function CategoricalAccuracy:merge(other) C.lt_class_accuracy_merge(self.state, other.state) end
 function CategoricalAccuracy:value()
