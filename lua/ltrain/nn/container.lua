@@ -2,7 +2,7 @@
 --- apply itself (relu, leaky_relu, sigmoid, tanh) runs as one operator.
 local Module = require "ltrain.nn.module"
 local bridge = require "ltrain.ffi"
-local op = require "ltrain.op"
+local Linear = require "ltrain.nn.linear"
 
 local Sequential = Module.class "Sequential"
 
@@ -23,8 +23,9 @@ function Sequential:forward(x)
   while i <= n do
     local module = self[tostring(i)]
     local after = i < n and self[tostring(i + 1)] or nil
-    if after and after.fused and module.__class_name == "Linear" and module.activation == "none" then
-      x = op.functions.linear(x, module.weight, rawget(module, "bias"), after.fused)
+    local fused = after and getmetatable(module) == Linear and module.activation == "none" and rawget(getmetatable(after), "fused")
+    if fused then
+      x = module(x, fused)
       i = i + 2
     else
       x = module(x)

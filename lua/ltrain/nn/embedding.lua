@@ -19,15 +19,22 @@ end
 -- Options that every table module takes.
 M.OPTIONS = { "padding", "update", "l2", "init", "dtype" }
 
+local modules, n_modules = setmetatable({}, { __mode = "k" }), 0 -- with a table -> number
+
 local function setup(self, name, rows, width, options)
   for _, v in ipairs { rows, width } do
     if type(v) ~= "number" or v < 1 or v ~= math.floor(v) then
       bridge.raise(("%s: the table is %s x %s; rows and width must be whole numbers of at least 1"):format(name, tostring(rows), tostring(width)))
     end
   end
+  n_modules = n_modules + 1
+  modules[self] = n_modules
   self.is_table, self.rows, self.width = true, rows, width
   self.update, self.l2 = options.update, options.l2
   self.padding = options.padding or -1
+  if type(self.padding) ~= "number" or self.padding ~= math.floor(self.padding) or self.padding < -1 or self.padding >= rows then
+    bridge.raise(("%s: padding is %s; it must be an id of the table, 0 to %d"):format(name, tostring(self.padding), rows - 1))
+  end
   self.weight = M.table(rows, width, options.dtype)
   initializer.apply(self.weight, options.init or { "normal", 0, 1 })
   if self.padding >= 0 then
@@ -35,14 +42,21 @@ local function setup(self, name, rows, width, options)
   end
 end
 
--- Module:to makes plain parameters; a table must stay one.
-local function converted(self, dtype)
-  local old = rawget(self, "weight")
-  if op.specs.embedding and bridge.dtypes[dtype] then
-    local new = M.table(self.rows, self.width, dtype)
-    require("ltrain.autograd").no_grad(function() new:copy_(old) end)
-    rawset(self, "weight", new)
+-- A table stays one when its module is converted.
+local function convert(self, old, dtype)
+  local new = M.table(self.rows, self.width, dtype)
+  require("ltrain.autograd").no_grad(function() new:copy_(old) end)
+  return new
+end
+
+---The module whose table this tensor is, or nil: optimizers that get plain tensors ask. Of several the oldest.
+---@param tensor userdata
+function M.owner_of(tensor)
+  local found
+  for module, number in pairs(modules) do
+    if rawget(module, "weight") == tensor and (not found or number < modules[found]) then found = module end
   end
+  return found
 end
 
 local Embedding = Module.class "Embedding"
@@ -54,7 +68,7 @@ M.Embedding = Embedding
 function Embedding:init(rows, dim, options)
   setup(self, "Embedding", rows, dim, bridge.options("Embedding", options, M.OPTIONS))
 end
-Embedding.converted = converted
+Embedding.convert = convert
 function Embedding:forward(ids) return op.functions.embedding(ids, self.weight, self.padding) end
 function Embedding:extra_text() return ("%s x %d"):format(Module.with_commas(self.rows), self.width) end
 
@@ -69,7 +83,7 @@ function EmbeddingBag:init(rows, dim, options)
   self.mode = options.mode or "mean"
   setup(self, "EmbeddingBag", rows, dim, options)
 end
-EmbeddingBag.converted = converted
+EmbeddingBag.convert = convert
 
 ---@param ids userdata [n] with offsets, or [bags, per bag]
 ---@param offsets userdata|nil [bags]: where each bag starts in ids
@@ -79,5 +93,5 @@ function EmbeddingBag:forward(ids, offsets, weights)
 end
 EmbeddingBag.extra_text = Embedding.extra_text
 
-M.setup, M.converted = setup, converted
+M.setup, M.convert = setup, convert
 return M

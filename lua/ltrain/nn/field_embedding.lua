@@ -29,7 +29,7 @@ function FieldEmbedding:init(options)
   rawset(self, "offset_tensor", require("ltrain.tensor").new(offsets, "int64"):keep())
   rawset(self, "size_tensor", require("ltrain.tensor").new(sizes, "int64"):keep())
 end
-FieldEmbedding.converted = embedding.converted
+FieldEmbedding.convert = embedding.convert
 
 -- The operator counts features; people name them.
 local function named(self, ok, a, ...)

@@ -12,7 +12,8 @@ local Linear = Module.class "Linear"
 ---@param options table|nil { bias = true, activation = "none", init = PyTorch's uniform(+-1/sqrt(n_in)), bias_init = the same }
 function Linear:init(n_in, n_out, options)
   options = bridge.options("Linear", options, { "bias", "activation", "init", "bias_init", "dtype" })
-  if type(n_in) ~= "number" or type(n_out) ~= "number" or n_in < 1 or n_out < 1 then
+  local function size(n) return type(n) == "number" and n >= 1 and n == math.floor(n) end
+  if not size(n_in) or not size(n_out) then
     bridge.raise(("Linear: sizes are %s -> %s; both must be whole numbers of at least 1"):format(tostring(n_in), tostring(n_out)))
   end
   self.n_in, self.n_out, self.activation = n_in, n_out, options.activation or "none"
@@ -27,8 +28,10 @@ function Linear:init(n_in, n_out, options)
   end
 end
 
-function Linear:forward(x)
-  return f.linear(x, self.weight, rawget(self, "bias"), self.activation)
+---@param x userdata [..., n_in]
+---@param activation string|nil one that Sequential found behind this module
+function Linear:forward(x, activation)
+  return f.linear(x, self.weight, rawget(self, "bias"), activation or self.activation)
 end
 
 function Linear:extra_text()

@@ -20,9 +20,17 @@ local function describe(module)
   return module.extra_text and module:extra_text() or nil
 end
 
+-- The child's name below the parent, as in state dicts.
+local function name_below(parent, child)
+  for _, entry in ipairs(parent:named_modules()) do
+    if entry.module == child then return entry.name end
+  end
+  return child[OWN].label or child.__class_name
+end
+
 local function path_text()
-  local names = {}
-  for i = 1, depth do names[i] = path[i][OWN].label or path[i].__class_name end
+  local names = { path[1][OWN].label or path[1].__class_name }
+  for i = 2, depth do names[i] = name_below(path[i - 1], path[i]) end
   local last = path[depth]
   local extra = describe(last)
   return ("%s (%s%s)"):format(table.concat(names, "."), last.__class_name, extra and " " .. extra or "")
@@ -36,18 +44,20 @@ local function leave(ok, ...)
   return ...
 end
 
+local function back_to(level, ...)
+  depth = level
+  return ...
+end
+
 local function call(self, ...)
   if depth == 0 then -- the outermost call cleans up after an error
     depth, path[1] = 1, self
     return leave(pcall(self.forward, self, ...))
   end
-  depth = depth + 1
+  local before = depth -- forward may leave it wrong when it catches errors of its parts
+  depth = before + 1
   path[depth] = self
-  return self.leave_one(self:forward(...))
-end
-function Module.leave_one(...)
-  depth = depth - 1
-  return ...
+  return back_to(before, self:forward(...))
 end
 
 -- ---- instances ----
@@ -65,6 +75,9 @@ local function record(self, name, value)
   elseif is_tensor(value) and value.requires_grad and value.is_leaf then
     kind = "parameter"
     check(C.lt_keep(value))
+  elseif type(value) == "table" and getmetatable(value) == nil and is_module(value[1]) then
+    raise(("%s: '%s' is a plain list of modules, whose parameters nobody would find; use nn.Sequential(list) or assign each to a name of its own"):format(
+      self.__class_name, tostring(name)))
   end
   if kind and not own.kind[name] then own.names[#own.names + 1] = name end
   if kind then own.kind[name] = kind end
@@ -106,28 +119,34 @@ function Module:register_buffer(name, tensor)
   rawset(self, name, tensor:keep())
 end
 
+-- What a recorded name stands for now: its value may have been replaced since.
+local function kind_of(own, name, value)
+  if is_module(value) then return "module" end
+  if not is_tensor(value) then return nil end
+  return own.kind[name] == "buffer" and "buffer" or "parameter"
+end
+
 ---Direct sub-modules as a list of { name = , module = }.
 function Module:children()
   local list = {}
   local own = self[OWN]
   for _, name in ipairs(own.names) do
-    if own.kind[name] == "module" and rawget(self, name) then list[#list + 1] = { name = tostring(name), module = rawget(self, name) } end
+    if kind_of(own, name, rawget(self, name)) == "module" then list[#list + 1] = { name = tostring(name), module = rawget(self, name) } end
   end
   return list
 end
 
-local function walk(self, prefix, kind, list, seen)
+local function walk(self, prefix, kind, list)
   local own = self[OWN]
   for _, name in ipairs(own.names) do
     local value = rawget(self, name)
-    if value ~= nil then
-      if own.kind[name] == "module" then
-        walk(value, prefix .. name .. ".", kind, list, seen)
-      elseif own.kind[name] == kind then
-        local known = false
-        for _, entry in ipairs(list) do known = known or entry.tensor == value end
-        if not known then list[#list + 1] = { name = prefix .. name, tensor = value, owner = self } end
-      end
+    local is = kind_of(own, name, value)
+    if is == "module" then
+      walk(value, prefix .. name .. ".", kind, list)
+    elseif is == kind then
+      local known = false
+      for _, entry in ipairs(list) do known = known or entry.tensor == value end
+      if not known then list[#list + 1] = { name = prefix .. name, tensor = value, owner = self, field = name } end
     end
   end
   return list
@@ -167,19 +186,40 @@ function Module:is_training() return self[OWN].training end
 ---The mode of this module alone, for putting modes back.
 function Module:set_training(on) self[OWN].training = on end
 
----Converts every floating parameter and buffer to a dtype. Returns the module.
+-- How many times a Module:to has replaced parameters; optimizers look whether theirs are still in use.
+Module.conversions = 0
+
+---Converts every floating parameter and buffer to a dtype; shared ones stay shared. An optimizer must be made afterwards.
+---Returns the module.
 ---@param dtype string
 function Module:to(dtype)
-  for _, entry in ipairs(self:named_modules()) do
-    local module = entry.module
-    local own = module[OWN]
-    for _, name in ipairs(own.names) do
-      local value = rawget(module, name)
-      if is_tensor(value) and own.kind[name] == "parameter" then rawset(module, name, Module.Parameter(value:to(dtype)))
-      elseif is_tensor(value) and own.kind[name] == "buffer" and value.dtype:find "float" then rawset(module, name, value:to(dtype):keep()) end
-    end
-    if module.converted then module:converted(dtype) end
+  local number = bridge.dtypes[dtype]
+  if not number or number > tonumber(C.LT_FLOAT16) then
+    raise(("to: a model cannot become '%s'%s; it can be float32, float64, bfloat16 or float16"):format(tostring(dtype),
+      bridge.suggest(dtype, { "float32", "float64", "bfloat16", "float16" })))
   end
+  local changes = {} -- all are made before the first is put in place
+  local function changed(module, value, kind)
+    for _, c in ipairs(changes) do
+      if c.old == value then return c.new end
+    end
+    if kind == "buffer" then return value:detach():to(dtype):keep() end
+    local new = module.convert and module:convert(value, dtype) or Module.Parameter(value:to(dtype))
+    if not value.requires_grad then new:requires_grad_(false) end
+    return new
+  end
+  for _, entry in ipairs(self:named_modules()) do
+    local own = entry.module[OWN]
+    for _, name in ipairs(own.names) do
+      local value = rawget(entry.module, name)
+      local kind = kind_of(own, name, value)
+      if (kind == "parameter" or kind == "buffer") and value.dtype:find "float" and value.dtype ~= dtype then
+        changes[#changes + 1] = { module = entry.module, name = name, kind = kind, old = value, new = changed(entry.module, value, kind) }
+      end
+    end
+  end
+  for _, c in ipairs(changes) do rawset(c.module, c.name, c.new) end
+  if #changes > 0 then Module.conversions = Module.conversions + 1 end
   return self
 end
 
