@@ -4,106 +4,13 @@
 local ffi = require "ffi"
 local bridge = require "ltrain.ffi"
 local Module = require "ltrain.nn.module"
+local groups = require "ltrain.optim.groups"
 local C, raise, check = bridge.C, bridge.raise, bridge.check
 local H = bridge.handle
 
 local Optimizer = {}
 Optimizer.__index = Optimizer
 
-local GROUP_OPTIONS = { "lr", "weight_decay", "momentum", "dampening", "nesterov", "betas", "eps", "lr_decay", "l2_scope", "update" }
-
--- ---- groups ----
-
--- { tensor, ... }, a module, module:named_parameters(), or { { params = ..., lr = ... }, ... }
-local function entries_of(params, where)
-  if Module.is_module(params) then return params:named_parameters() end
-  local list = {}
-  for i, p in ipairs(params) do
-    if ffi.istype(H, p) then list[i] = { name = ("%s%d"):format(where, i), tensor = p }
-    elseif type(p) == "table" and ffi.istype(H, p.tensor) then list[i] = p
-    else raise(("optimizer: parameter %d is a %s; give tensors, a module or module:named_parameters()"):format(i, type(p))) end
-  end
-  return list
-end
-
-local function number(name, key, v, low, high)
-  if type(v) ~= "number" or not (v >= low and v < high) then
-    raise(("%s: %s is %s; it must be at least %g%s"):format(name, key, tostring(v), low, high < math.huge and (" and below %g"):format(high) or ""))
-  end
-  return v
-end
-
-local function options_struct(self, o)
-  local s = ffi.new "lt_step_options"
-  C.lt_step_defaults(self.rule, s)
-  s.lr = number(self.name, "lr", o.lr, 0, math.huge)
-  s.weight_decay = number(self.name, "weight_decay", o.weight_decay or 0, 0, math.huge)
-  s.momentum = number(self.name, "momentum", o.momentum or 0, 0, math.huge)
-  s.dampening = o.dampening or 0
-  s.lr_decay = number(self.name, "lr_decay", o.lr_decay or 0, 0, math.huge)
-  s.eps = number(self.name, "eps", o.eps, 0, math.huge)
-  if o.betas then
-    s.beta1, s.beta2 = number(self.name, "betas[1]", o.betas[1], 0, 1), number(self.name, "betas[2]", o.betas[2], 0, 1)
-  end
-  s.flags = (o.nesterov and tonumber(C.LT_STEP_NESTEROV) or 0) + (self.decoupled and tonumber(C.LT_STEP_DECOUPLED) or 0)
-  if o.nesterov and (o.momentum or 0) == 0 then raise(self.name .. ": nesterov needs a momentum above 0") end
-  return s
-end
-
--- Is this parameter an embedding table (its module says so)?
-local function is_table(entry) return entry.owner and entry.owner.is_table end
-
-local function adopt(self, group, entry)
-  local n = C.lt_step_states(group.struct)
-  local p = { name = entry.name, tensor = entry.tensor, owner = entry.owner, states = {}, steps = 0, table = is_table(entry) }
-  if p.table then
-    p.update = group.update or entry.owner.update or "lazy"
-    p.l2 = entry.owner.l2 or group.weight_decay or 0
-    p.batch_decay = group.l2_scope == "batch" or (group.l2_scope == nil and p.update == "lazy")
-    if p.update == "lazy" and not p.batch_decay and p.l2 > 0 then
-      raise(self.name .. ": a lazy update touches rows of the batch only; l2_scope = 'table' needs update = 'exact'")
-    end
-    if p.update ~= "lazy" and p.update ~= "exact" then raise(("%s: update is '%s'; it must be 'lazy' or 'exact'"):format(self.name, tostring(p.update))) end
-    if n > 0 then
-      local states = ffi.new("lt_handle[?]", n)
-      check(C.lt_table_adopt(p.tensor, n, states))
-      for k = 1, n do
-        p.states[k] = H()
-        ffi.copy(p.states[k], states + (k - 1), 16)
-        p.states[k]:keep()
-      end
-    end
-  else
-    for k = 1, n do p.states[k] = require("ltrain.op").functions.zeros(p.tensor.shape, p.tensor.dtype):keep() end
-  end
-  if self.initial_state then self:initial_state(p, group) end
-  return p
-end
-
--- Dense gradients of each dtype lie in one flat buffer, in parameter order; later all-reduce works on it without copies.
-local function make_arena(self)
-  self.arenas = {}
-  local by_dtype, order = {}, {}
-  for _, group in ipairs(self.groups) do
-    for _, p in ipairs(group.params) do
-      if not p.table then
-        local dtype = p.tensor.dtype
-        if not by_dtype[dtype] then
-          by_dtype[dtype] = {}
-          order[#order + 1] = dtype
-        end
-        table.insert(by_dtype[dtype], p.tensor)
-      end
-    end
-  end
-  for _, dtype in ipairs(order) do
-    local list = by_dtype[dtype]
-    local array, arena = ffi.new("const lt_handle *[?]", #list), H()
-    for i, t in ipairs(list) do array[i - 1] = t end
-    check(C.lt_grad_arena(array, #list, arena))
-    self.arenas[#self.arenas + 1] = arena:keep()
-  end
-end
 
 ---Makes an optimizer class's instance.
 ---@param class table { name, rule, defaults, decoupled }
@@ -111,7 +18,7 @@ function Optimizer.new(class, params, options)
   local self = setmetatable({ groups = {}, steps = 0 }, class)
   if options == nil and not Module.is_module(params) and type(params) == "table" and params[1] == nil then
     self.pending = params -- lt.optim.Adam { lr = 1e-3 }: parameters come with compile
-    bridge.options(self.name, params, GROUP_OPTIONS)
+    bridge.options(self.name, params, self.options)
     return self
   end
   return self:bind(params, options)
@@ -121,40 +28,48 @@ end
 function Optimizer:bind(params, options)
   options = options or self.pending or {}
   self.pending = nil
-  bridge.options(self.name, options, GROUP_OPTIONS)
+  bridge.options(self.name, options, self.options)
+  self.conversions = Module.conversions
   local lists = { { params = params } }
   if not Module.is_module(params) and type(params[1]) == "table" and params[1].params then lists = params end
-  local count = 0
+  local count, seen = 0, {}
   for i, list in ipairs(lists) do
     local group = { name = ("group%d"):format(i) }
-    for _, key in ipairs(GROUP_OPTIONS) do
+    for _, key in ipairs(self.options) do
       group[key] = list[key]
       if group[key] == nil then group[key] = options[key] end
       if group[key] == nil then group[key] = self.defaults[key] end
     end
     local known = { "params" }
-    for _, key in ipairs(GROUP_OPTIONS) do known[#known + 1] = key end
+    for _, key in ipairs(self.options) do known[#known + 1] = key end
     bridge.options(self.name, list, known)
-    group.struct = options_struct(self, group)
+    group.struct = groups.options_struct(self, group)
     if group.l2_scope ~= nil and group.l2_scope ~= "table" and group.l2_scope ~= "batch" then
       raise(("%s: l2_scope is '%s'; it must be 'batch' (rows of the batch) or 'table' (all rows)"):format(self.name, tostring(group.l2_scope)))
     end
     group.params = {}
-    for k, entry in ipairs(entries_of(list.params, group.name .. ".")) do
-      group.params[k] = adopt(self, group, entry)
+    for k, entry in ipairs(groups.entries_of(list.params, group.name .. ".")) do
+      groups.check_entry(self, entry, seen)
+      group.params[k] = groups.adopt(self, group, entry)
       count = count + 1
     end
     self.groups[i] = group
   end
   if count == 0 then raise(self.name .. ": there are no parameters to train") end
-  make_arena(self)
+  groups.make_arena(self)
   return self
 end
 
 -- ---- gradients ----
 
+local function need_parameters(self)
+  if self.pending then raise(self.name .. ": it has no parameters yet; pass them first, or use it in model:compile") end
+end
+
 ---Clears the gradients of all parameters.
 function Optimizer:zero_grad()
+  need_parameters(self)
+  self.clip = nil
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do check(C.lt_set_grad(p.tensor, nil)) end
   end
@@ -198,6 +113,8 @@ end
 ---@param max_norm number
 ---@return number norm before clipping
 function Optimizer:clip_grad_norm(max_norm)
+  need_parameters(self)
+  groups.number(self.name, "max_norm", max_norm, 0, math.huge)
   local norm = self:grad_norm()
   self.clip = norm > max_norm and max_norm / (norm + 1e-6) or nil
   return norm
@@ -211,6 +128,12 @@ local function table_step(group, p)
   s.weight_decay = p.l2
   if p.batch_decay then s.flags = flags + tonumber(C.LT_STEP_BATCH_DECAY) end
   check(C.lt_grad_rows(p.tensor, rows, values))
+  if rows[0].t_ == nil then
+    check(C.lt_grad(p.tensor, values)) -- a table that was used as a plain matrix too: a gradient of every row
+    if values[0].t_ ~= nil then
+      check(C.lt_retain(require("ltrain.op").functions.arange(0, p.tensor:size(1) - 1, 1, "int64"), rows))
+    end
+  end
   local has_rows = rows[0].t_ ~= nil
   local states = ffi.new("const lt_handle *[?]", #p.states + 1)
   for k, t in ipairs(p.states) do states[k - 1] = t end
@@ -248,7 +171,8 @@ local function dense_step(group)
   end
   local n = 0
   for _, p in ipairs(params) do
-    check(C.lt_grad(p.tensor, d.grads + n))
+    d.grads[n].t_ = nil
+    if not p.table then check(C.lt_grad_dense(p.tensor, d.grads + n)) end
     if d.grads[n].t_ ~= nil then
       p.steps = p.steps + 1
       d.params[n], d.grad_pointers[n], d.steps[n] = p.tensor, d.grads + n, p.steps
@@ -261,9 +185,22 @@ local function dense_step(group)
   check(status)
 end
 
+-- Has a model been converted, whose old parameters would go on being trained?
+local function check_in_use(self)
+  for _, group in ipairs(self.groups) do
+    for _, p in ipairs(group.params) do
+      if p.owner and p.field and rawget(p.owner, p.field) ~= p.tensor then
+        raise(("%s: parameter '%s' is no longer the model's; make the optimizer after model:to(...)"):format(self.name, p.name))
+      end
+    end
+  end
+  self.conversions = Module.conversions
+end
+
 ---One update of every parameter that has a gradient.
 function Optimizer:step()
-  if self.pending then raise(self.name .. ": it has no parameters yet; pass them first, or use it in model:compile") end
+  need_parameters(self)
+  if self.conversions ~= Module.conversions then check_in_use(self) end
   self.steps = self.steps + 1
   for _, group in ipairs(self.groups) do
     group.struct.lr = group.lr
@@ -277,7 +214,14 @@ function Optimizer:step()
 end
 
 ---The learning rate of the first group; with an argument, sets that of all groups.
+---@param value number|nil
+---@return number
 function Optimizer:lr(value)
+  if value ~= nil then groups.number(self.name, "lr", value, 0, math.huge) end
+  if self.pending then
+    self.pending.lr = value or self.pending.lr or self.defaults.lr
+    return self.pending.lr
+  end
   if value then
     for _, group in ipairs(self.groups) do group.lr = value end
   end
@@ -286,6 +230,7 @@ end
 
 ---State tensors by "parameter name.state name" and the step counts, for checkpoints.
 function Optimizer:state_dict()
+  need_parameters(self)
   local state = { steps = self.steps, param_steps = {} }
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do
@@ -300,13 +245,17 @@ function Optimizer:state_dict()
   return state
 end
 
----Copies a state back by name; raises before anything is written when a name is missing.
+---Copies a state back by name; raises before anything is written when a name is missing or a shape differs.
 function Optimizer:load_state_dict(state)
+  need_parameters(self)
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do
       for k in ipairs(p.states) do
         local name = p.name .. "." .. self.state_names[k]
-        if state[name] == nil then raise(("%s: the state has no '%s'; nothing was loaded"):format(self.name, name)) end
+        local given = state[name]
+        if given == nil then raise(("%s: the state has no '%s'; nothing was loaded"):format(self.name, name)) end
+        local a, b = table.concat(given.shape, ", "), table.concat(p.states[k].shape, ", ")
+        if a ~= b then raise(("%s: '%s' is [%s] in the state and [%s] here; nothing was loaded"):format(self.name, name, a, b)) end
       end
     end
   end

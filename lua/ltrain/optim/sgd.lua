@@ -2,4 +2,6 @@
 local Optimizer = require "ltrain.optim.optimizer"
 local C = require("ltrain.ffi").C
 
-return Optimizer.class { name = "SGD", rule = tonumber(C.LT_STEP_SGD), state_names = { "momentum" }, defaults = { lr = 1e-2, eps = 0 } }
+return Optimizer.class { name = "SGD", rule = tonumber(C.LT_STEP_SGD), state_names = { "momentum" },
+  options = { "lr", "momentum", "dampening", "nesterov", "weight_decay", "l2_scope", "update" },
+  defaults = { lr = 1e-2 } }
