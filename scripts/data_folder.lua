@@ -1,5 +1,5 @@
 --- Where a data set lies: data_folder(name) looks below $LTRAIN_DATA, in ../shared/data beside the program's folder, in
---- its data/ (where scripts/fetch_data.sh puts things) and in data/ here. Raises with the places when it is nowhere.
+--- its data/ (where scripts/fetch_data.sh puts things) and in data/ here. Ends the program with the places when it is nowhere.
 local host = require "ltrain.host"
 
 ---@param name string as "adult"
@@ -14,5 +14,5 @@ return function(name, remedy)
     places[i] = place .. "/" .. name
     if host.kind(places[i]) then return places[i] end
   end
-  error(("no data: there is no %s; %s"):format(table.concat(places, ", no "), remedy or "set LTRAIN_DATA to the folder it lies in"), 0)
+  require("command_line").fail("no data: there is no %s; %s", table.concat(places, ", no "), remedy or "set LTRAIN_DATA to the folder it lies in")
 end

@@ -9,7 +9,7 @@
 ---   models = { { name = "deepfm", title = "DeepFM", config = { dim = 8, hidden = { 64, 32 } }, lr = 1e-3 }, ... }
 ---   batch = 512, test_batch = 4096, max_epochs = 20, patience = 3
 local host = require "ltrain.host"
-local bridge = require "ltrain.ffi"
+local command_line = require "command_line"
 local trainer = require "ctr.train"
 local data_folder = require "data_folder"
 
@@ -17,38 +17,14 @@ local USAGE = "usage: ltrain scripts/train_ctr.lua TASK [--models lr,fm,deepfm] 
 local NEEDS = { { "name", "string" }, { "schema", "function" }, { "load", "function" }, { "models", "table" }, { "batch", "number" },
   { "test_batch", "number" }, { "max_epochs", "number" }, { "patience", "number" } }
 
-local function fail(format, ...) error("train_ctr: " .. format:format(...), 0) end
-
-local function options_of(words)
-  local options, i = { seeds = 3 }, 1
-  local known = { "--models", "--seeds", "--data", "--quiet" }
-  while words[i] do
-    local word = words[i]
-    if word == "--quiet" then options.quiet = true
-    elseif word == "--models" or word == "--seeds" or word == "--data" then
-      i = i + 1
-      if not words[i] then fail("%s needs a value after it; %s", word, USAGE) end
-      options[word:sub(3)] = words[i]
-    elseif word:sub(1, 1) == "-" then
-      local near = bridge.nearest(word, known)
-      fail("unknown option %s%s; %s", word, near and (", did you mean %s?"):format(near) or "", USAGE)
-    elseif options.task then fail("two tasks, %s and %s; %s", options.task, word, USAGE)
-    else options.task = word end
-    i = i + 1
-  end
-  if not options.task then fail("%s", USAGE) end
-  local seeds = tonumber(options.seeds)
-  if not seeds or seeds < 1 or seeds ~= math.floor(seeds) then fail("--seeds is %s; it must be a whole number of at least 1", options.seeds) end
-  options.seeds = seeds
-  return options
-end
+local fail = command_line.fail
 
 local function read_task(name)
   local folder = arg[0]:match "^(.*/)" or "./"
   local path = name:find "^[%w_-]+$" and folder .. "ctr/" .. name .. ".lua" or name
   if host.kind(path) ~= "file" then fail("there is no task %s; name one of scripts/ctr or a Lua file", path) end
   local chunk, problem = loadfile(path)
-  if not chunk then fail("%s", problem) end
+  if not chunk then fail("%s", tostring(problem)) end
   local task = chunk()
   if type(task) ~= "table" then fail("%s returned a %s; it must return the task's table", path, type(task)) end
   for _, need in ipairs(NEEDS) do
@@ -76,10 +52,11 @@ local function summary(results, key)
   return sum / #results, low, high
 end
 
-local options = options_of(arg)
-local task = read_task(options.task)
+local options, words = command_line.parse(arg, USAGE, { "--models", "--seeds", "--data" }, 1)
+if not words[1] then fail("no task is given; %s", USAGE) end
+local task = read_task(words[1])
 local models = chosen_models(task, options.models)
-local folder = options.data or data_folder(task.data or options.task, task.remedy)
+local folder = options.data or data_folder(task.data or words[1], task.remedy)
 if host.kind(folder) ~= "folder" then fail("%s is no folder", folder) end
 
 local parts = {}

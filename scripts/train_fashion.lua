@@ -1,34 +1,12 @@
 --- An MLP on Fashion-MNIST: 784-256-128-10, ten epochs, the learning rate a tenth after the seventh; nothing is chosen on
 --- test pictures. Usage: ltrain scripts/train_fashion.lua [--seeds 3] [--data FOLDER] [--quiet]
 local lt = require "ltrain"
-local bridge = require "ltrain.ffi"
+local host = require "ltrain.host"
+local command_line = require "command_line"
 local data_folder = require "data_folder"
 
 local USAGE = "usage: ltrain scripts/train_fashion.lua [--seeds 3] [--data FOLDER] [--quiet]"
 local EPOCHS, LOWER_AFTER = 10, 7
-
-local function fail(format, ...) error("train_fashion: " .. format:format(...), 0) end
-
-local function options_of(words)
-  local options, i = { seeds = 3 }, 1
-  while words[i] do
-    local word = words[i]
-    if word == "--quiet" then options.quiet = true
-    elseif word == "--seeds" or word == "--data" then
-      i = i + 1
-      if not words[i] then fail("%s needs a value after it; %s", word, USAGE) end
-      options[word:sub(3)] = words[i]
-    else
-      local near = bridge.nearest(word, { "--seeds", "--data", "--quiet" })
-      fail("unknown option %s%s; %s", word, near and (", did you mean %s?"):format(near) or "", USAGE)
-    end
-    i = i + 1
-  end
-  local seeds = tonumber(options.seeds)
-  if not seeds or seeds < 1 or seeds ~= math.floor(seeds) then fail("--seeds is %s; it must be a whole number of at least 1", options.seeds) end
-  options.seeds = seeds
-  return options
-end
 
 -- Pictures as [rows, 784] float32, shifted and scaled by the training pictures' mean and deviation.
 local function read(folder)
@@ -45,8 +23,10 @@ function LowerRate:on_epoch_begin(context)
   if context.epoch == LOWER_AFTER + 1 then context.optimizer:lr(context.optimizer:lr() * 0.1) end
 end
 
-local options = options_of(arg)
-local train, test = read(options.data or data_folder("fashion-mnist", "run scripts/fetch_data.sh fashion-mnist"))
+local options = command_line.parse(arg, USAGE, { "--seeds", "--data" }, 0)
+local folder = options.data or data_folder("fashion-mnist", "run scripts/fetch_data.sh fashion-mnist")
+if host.kind(folder) ~= "folder" then command_line.fail("%s is no folder", folder) end
+local train, test = read(folder)
 print(("Fashion-MNIST: %d training and %d test pictures"):format(train:rows(), test:rows()))
 local sum, low, high, lines = 0, math.huge, -math.huge, {}
 for seed = 1, options.seeds do

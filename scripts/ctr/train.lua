@@ -35,14 +35,14 @@ function M.run(task, model, parts, seed, verbose)
   local train = parts.train:encode(schema)
   local valid = parts.valid:encode(schema)
   local stop = lt.callbacks.EarlyStopping { monitor = "val_auc", patience = task.patience }
-  if verbose then print(("%s: choosing the number of epochs on validation rows"):format(model.title)) end
+  if verbose then print(("%s: choosing the number of epochs on validation rows"):format(model.title or model.name)) end
   fit(build(task, model, train, seed), batches(task, train, seed),
     { epochs = task.max_epochs, validation_data = valid:batch(task.test_batch), callbacks = { stop }, verbose = verbose })
   -- 2. the same from the start on training and validation rows
   local full_schema = task.schema()
   local full = parts.train:concat(parts.valid):encode(full_schema)
   local net = build(task, model, full, seed)
-  if verbose then print(("%s: %d epochs on training and validation rows"):format(model.title, stop.best_epoch)) end
+  if verbose then print(("%s: %d epoch%s on training and validation rows"):format(model.title or model.name, stop.best_epoch, stop.best_epoch == 1 and "" or "s")) end
   fit(net, batches(task, full, seed), { epochs = stop.best_epoch, verbose = verbose })
   -- 3. the test rows, once
   local result = net:evaluate(parts.test:encode(full_schema):batch(task.test_batch))
