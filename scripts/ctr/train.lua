@@ -42,11 +42,15 @@ function M.run(task, model, parts, seed, verbose)
   local full_schema = task.schema()
   local full = parts.train:concat(parts.valid):encode(full_schema)
   local net = build(task, model, full, seed)
-  if verbose then print(("%s: %d epoch%s on training and validation rows"):format(model.title or model.name, stop.best_epoch, stop.best_epoch == 1 and "" or "s")) end
-  fit(net, batches(task, full, seed), { epochs = stop.best_epoch, verbose = verbose })
+  local epochs = stop.best_epoch
+  if not epochs then error("train: no epoch had a val_auc; the validation rows must hold both classes", 0) end
+  if verbose then
+    print(("%s: %d epoch%s on training and validation rows"):format(model.title or model.name, epochs, epochs == 1 and "" or "s"))
+  end
+  fit(net, batches(task, full, seed), { epochs = epochs, verbose = verbose })
   -- 3. the test rows, once
   local result = net:evaluate(parts.test:encode(full_schema):batch(task.test_batch))
-  return { auc = result.auc, logloss = result.logloss, epochs = stop.best_epoch, seconds = lt.clock() - start,
+  return { auc = result.auc, logloss = result.logloss, epochs = epochs, seconds = lt.clock() - start,
     rows_per_second = trained_rows / trained_seconds, model = net }
 end
 
