@@ -16,6 +16,7 @@ static _Thread_local int depth, reaped_depth;
 static int64_t next_id = 1;
 
 static void link_to(lt_tensor *t, lt_scope *s) {
+  t->place = LT_SCOPED;
   t->scope = s;
   t->prev = NULL;
   t->next = s->first;
@@ -30,13 +31,12 @@ void lt_scope_unlink(lt_tensor *t) {
   else
     t->scope->first = t->next;
   if (t->next) t->next->prev = t->prev;
-  t->scope = NULL;
-  t->prev = t->next = NULL;
+  t->place = LT_LOOSE;
 }
 
 void lt_scope_link(lt_tensor *t, lt_tensor *base) {
-  if (depth == 0 || t->scope || t->kept) return;
-  if (base && !base->scope) return; /* a view of a parameter lives as long as its handle */
+  if (depth == 0 || t->place != LT_LOOSE) return;
+  if (base && base->place != LT_SCOPED) return; /* a view of a parameter lives as long as its handle */
   lt_pool_lock();
   link_to(t, base ? base->scope : stack[depth - 1]);
   lt_pool_unlock();
@@ -59,8 +59,7 @@ static void merge(lt_scope *s, lt_scope *to) {
   lt_pool_lock();
   for (lt_tensor *t = s->first, *next; t; t = next) {
     next = t->next;
-    t->scope = NULL;
-    t->prev = t->next = NULL;
+    t->place = LT_LOOSE;
     if (to) link_to(t, to);
   }
   s->first = NULL;
@@ -80,6 +79,7 @@ static void end_members(lt_scope *s) {
     int handles = atomic_exchange(&t->handles, 0);
     t->gen++;
     t->died_in = s->id;
+    t->died_gen = t->gen - 1;
     lt_pool_unlock();
     if (!handles) continue; /* C alone holds it */
     if (atomic_fetch_sub_explicit(&t->refs, handles, memory_order_acq_rel) == handles) {
@@ -129,7 +129,7 @@ int lt_scope_return(const lt_handle *h, int64_t id, int64_t to) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
   lt_pool_lock();
-  if (t->scope && t->scope->id == id) {
+  if (t->place == LT_SCOPED && t->scope->id == id) {
     lt_scope_unlink(t);
     for (int i = 0; i < depth; i++)
       if (stack[i]->id == to) link_to(t, stack[i]);
@@ -142,8 +142,8 @@ int lt_keep(const lt_handle *h) {
   lt_tensor *t;
   LT_TRY(lt_resolve(h, &t));
   lt_pool_lock();
-  if (t->scope) lt_scope_unlink(t);
-  t->kept = true;
+  if (t->place == LT_SCOPED) lt_scope_unlink(t);
+  t->place = LT_KEPT;
   lt_pool_unlock();
   return LT_OK;
 }

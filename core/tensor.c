@@ -16,7 +16,7 @@ void lt_pool_unlock(void) { lt_spin_unlock(&pool_lock); }
 static lt_tensor *take_header(void) {
   lt_pool_lock();
   lt_tensor *t = free_headers;
-  if (t) free_headers = t->next;
+  if (t) free_headers = t->next_free;
   lt_pool_unlock();
   if (t) return t;
   lt_tensor *slab = lt_alloc(SLAB * (int64_t)sizeof *slab);
@@ -25,7 +25,7 @@ static lt_tensor *take_header(void) {
   lt_pool_headers += SLAB;
   lt_pool_lock();
   for (int i = 1; i < SLAB; i++) {
-    slab[i].next = free_headers;
+    slab[i].next_free = free_headers;
     free_headers = slab + i;
   }
   lt_pool_unlock();
@@ -54,14 +54,13 @@ static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *s
   t->op = -1;
   t->dtype = (uint8_t)dtype;
   t->ndim = (uint8_t)ndim;
-  t->requires_grad = t->is_scalar = t->kept = t->is_view = false;
+  t->requires_grad = t->is_scalar = t->is_view = false;
+  t->place = LT_LOOSE;
   t->out_index = 0;
   t->storage = storage;
   t->offset = offset;
   t->node = NULL;
   t->leaf = NULL;
-  t->scope = NULL;
-  t->prev = t->next = NULL;
   t->n = 1;
   for (int d = 0; d < ndim; d++) {
     t->shape[d] = shape[d];
@@ -121,9 +120,9 @@ void lt_tensor_destroy(lt_tensor *t) {
   t->leaf = NULL;
   t->storage = NULL;
   lt_pool_lock();
-  if (t->scope) lt_scope_unlink(t);
+  if (t->place == LT_SCOPED) lt_scope_unlink(t);
   t->gen++;
-  t->next = free_headers;
+  t->next_free = free_headers;
   free_headers = t;
   lt_pool_unlock();
   if (leaf) lt_leaf_free(leaf);
@@ -149,7 +148,7 @@ void lt_release(lt_handle *h) {
 static int fail_dead(const lt_handle *h) {
   const char *maker = h->op_ >= 0 ? lt_op_name(h->op_) : "a constructor";
   if (!h->t_) return lt_fail(LT_ERR_STATE, "tensor: this handle is empty; it was released before");
-  if (h->t_->gen == h->gen_ + 1 && h->t_->died_in)
+  if (h->t_->died_in && h->t_->died_gen == h->gen_)
     return lt_fail(LT_ERR_STATE,
                    "tensor: the result of %s was released at the end of its step (step %lld); use :item() for a number "
                    "or :keep() to hold a tensor beyond its step",

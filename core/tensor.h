@@ -24,26 +24,36 @@ typedef struct lt_storage {
   int64_t block;                /* bytes asked of the allocator, header included */
 } lt_storage;
 
+/* Where a header stands with step scopes. */
+enum lt_place { LT_LOOSE, LT_SCOPED, LT_KEPT /* out of every scope by the user's wish */ };
+
+/* In cache lines, by when they are touched: a small operator costs what it misses. The first holds all that making and
+ * destroying reads, the last is for members of a scope. */
 struct lt_tensor {
-  _Atomic int32_t refs;    /* handles and C references together */
-  int32_t gen;             /* moves when the header is recycled or its scope ends */
-  _Atomic int32_t handles; /* how many of the references are handles of this generation */
-  int16_t op;              /* maker, for messages */
+  _Alignas(64) _Atomic int32_t refs; /* handles and C references together */
+  int32_t gen;                       /* moves when the header is recycled or its scope ends */
+  _Atomic int32_t handles;           /* how many of the references are handles of this generation */
+  int16_t op;                        /* maker, for messages */
   uint8_t dtype, ndim;
   bool requires_grad, is_scalar; /* is_scalar: a number from the script, promotes weakly, lives on the host */
-  bool kept;                     /* belongs to no scope by the user's wish */
+  uint8_t place;                 /* enum lt_place */
   bool is_view;
   uint16_t rewrites; /* of the storage, when this view was made */
   int16_t out_index; /* which output of `node` */
   lt_storage *storage;
   int64_t offset; /* elements */
   int64_t n;      /* elements */
-  int64_t shape[LT_MAX_DIMS], stride[LT_MAX_DIMS];
-  lt_node *node; /* NULL: leaf */
+  union {
+    lt_node *node;        /* NULL: leaf */
+    lt_tensor *next_free; /* in the pool */
+  };
   lt_leaf *leaf; /* gradient and hooks, made when first needed */
-  lt_scope *scope;
+  int64_t shape[LT_MAX_DIMS];
+  int64_t stride[LT_MAX_DIMS];
+  lt_scope *scope;        /* when place is LT_SCOPED */
   lt_tensor *prev, *next; /* within the scope */
-  int64_t died_in;        /* number of the scope that ended the previous generation */
+  int64_t died_in;        /* number of the scope that ended a generation ... */
+  int32_t died_gen;       /* ... and which */
 };
 
 /* A lock for sections of a few instructions: uncontended it costs one exchange; a waiter yields, because the holder may

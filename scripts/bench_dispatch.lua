@@ -1,16 +1,17 @@
 --- What an operator call costs beside its arithmetic, on tensors of 8 elements: an add, the same with a gradient recorded,
 --- a chain forward and backward, and the system allocations of a steady training step (there must be none).
+--- Times are processor time, the best of several rounds: all of this runs on one thread, and other work on the machine
+--- should not count.
 --- Usage: ltrain scripts/bench_dispatch.lua
 local lt = require "ltrain"
-local C = require("ffi").C
 
 local function best(n, rounds, body)
   body(n / 10)
   local seconds = math.huge
   for _ = 1, rounds do
-    local start = C.lt_clock()
+    local start = os.clock()
     body(n)
-    seconds = math.min(seconds, C.lt_clock() - start)
+    seconds = math.min(seconds, os.clock() - start)
   end
   return seconds / n
 end
@@ -18,21 +19,21 @@ end
 local a, b = lt.full({ 8 }, 1), lt.full({ 8 }, 2)
 local w = lt.full({ 8 }, 0.5):requires_grad_()
 
-local add = best(1e6, 7, function(n)
+local add = best(2e5, 30, function(n)
   local c
   for _ = 1, n do c = a + b end
   return c
 end)
 print(("add of two 8-element tensors            %6.0f ns   (budget 500)"):format(add * 1e9))
 
-local recorded = best(1e6, 7, function(n)
+local recorded = best(2e5, 30, function(n)
   local c
   for _ = 1, n do c = a + w end
   return c
 end)
 print(("the same, recording a gradient          %6.0f ns   (budget 800)"):format(recorded * 1e9))
 
-local scoped = best(1e4, 7, function(n)
+local scoped = best(2e3, 30, function(n)
   for _ = 1, n do
     lt.scope(function()
       local c
@@ -43,7 +44,7 @@ local scoped = best(1e4, 7, function(n)
 end) / 100
 print(("add inside a step scope of 100          %6.0f ns"):format(scoped * 1e9))
 
-local chain = best(2e3, 5, function(n)
+local chain = best(200, 30, function(n)
   for _ = 1, n do
     lt.scope(function()
       local x = w
