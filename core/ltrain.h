@@ -70,7 +70,7 @@ int lt_data(const lt_handle *h, void **out);         /* address of the first ele
 int lt_item_number(const lt_handle *h, double *out); /* the value of a one-element tensor */
 int lt_item_int64(const lt_handle *h, int64_t *out);
 bool lt_same_tensor(const lt_handle *a, const lt_handle *b);
-bool lt_shares_storage(const lt_handle *a, const lt_handle *b); /* views of the same bytes, if not of the same elements */
+bool lt_shares_storage(const lt_handle *a, const lt_handle *b); /* views of the same bytes, perhaps others of them */
 bool lt_is_contiguous(const lt_handle *h);
 int64_t lt_tensor_version(const lt_handle *h); /* writes to its storage so far; -1 when it is gone */
 const char *lt_tensor_device(const lt_handle *h);
@@ -87,8 +87,8 @@ int64_t lt_scope_open(void);                       /* an id, or 0 when the limit
 int lt_scope_close(int64_t id, bool free_members); /* innermost only; false: members move to the parent */
 int64_t lt_scope_top(void);                        /* the innermost open scope, 0: none */
 int lt_scope_depth(void);
-int lt_keep(const lt_handle *h);                /* takes the tensor out of every scope */
-int lt_scope_return(const lt_handle *h, int64_t id, int64_t to); /* a member of scope `id` moves to `to`, 0: out of all */
+int lt_keep(const lt_handle *h);                                 /* takes the tensor out of every scope */
+int lt_scope_return(const lt_handle *h, int64_t id, int64_t to); /* a member of `id` moves to `to`, 0: out of all */
 typedef struct lt_scope_token {
   int64_t id_;
 } lt_scope_token; /* held by an iterator, orphans its scope when collected */
@@ -152,7 +152,7 @@ bool lt_requires_grad(const lt_handle *h);
 int lt_set_requires_grad(const lt_handle *h, bool on); /* leaves only */
 bool lt_is_leaf(const lt_handle *h);
 int lt_grad(const lt_handle *h, lt_handle *out);                          /* t_ = NULL: none so far */
-int lt_grad_dense(const lt_handle *h, lt_handle *out); /* the same; rows become dense first */
+int lt_grad_dense(const lt_handle *h, lt_handle *out);                    /* the same; rows become dense first */
 int lt_set_grad(const lt_handle *h, const lt_handle *grad);               /* NULL clears */
 int lt_grad_rows(const lt_handle *h, lt_handle *rows, lt_handle *values); /* a table's gradient; t_ = NULL: none */
 int lt_set_grad_rows(const lt_handle *h, const lt_handle *rows, const lt_handle *values);
