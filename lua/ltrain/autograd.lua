@@ -146,7 +146,7 @@ local function drive(pass, creates_graph)
 end
 
 local nested = 0 -- passes inside one another: checkpoints
-local asked -- the inputs that the outermost lt.grad asks for
+local asked -- what the innermost lt.grad asks for: { xs =, add = }
 
 -- A pass is freed at its end, also when a rule raises.
 local function run_pass(roots, grads, wrt, flags, finish)
@@ -214,12 +214,22 @@ function M.grad(y, xs, options)
   check_tensors("grad", "argument", { y })
   check_tensors("grad", "input", xs)
   if options.grad ~= nil then check_tensors("grad", "gradient", { options.grad }) end
-  local n, before = #xs, asked
-  asked = xs
-  local ok, results = pcall(run_pass, { y }, options.grad and { options.grad } or nil, xs, flags_of(options), function(pass) return results_of(pass, n) end)
+  local n, before, wanted, inside = #xs, asked, xs, {}
+  if M.internal.anchor then wanted = { M.internal.anchor, unpack(xs) } end
+  asked = { xs = xs, add = function(i, g) -- what a checkpoint found for an input that its function uses by itself
+    if g then inside[i] = inside[i] and op.functions.add(inside[i], g) or g end
+  end }
+  local ok, results = pcall(run_pass, { y }, options.grad and { options.grad } or nil, wanted, flags_of(options), function(pass)
+    return results_of(pass, #wanted)
+  end)
   asked = before
   if not ok then error(results, 0) end
-  return unpack(results, 1, n)
+  local skip = #wanted - n
+  for i = 1, n do
+    local g = results[skip + i]
+    results[skip + i] = g and inside[i] and op.functions.add(g, inside[i]) or g or inside[i]
+  end
+  return unpack(results, skip + 1, skip + n)
 end
 
 -- ---- hooks and functions of the script ----

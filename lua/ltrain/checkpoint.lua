@@ -7,6 +7,11 @@ local autograd = require "ltrain.autograd"
 local C, raise, H = bridge.C, bridge.raise, bridge.handle
 local internal = autograd.internal
 
+-- An input of every checkpoint, so that a graph exists even when only parameters inside want gradients; lt.grad asks for
+-- it too, so that it visits every checkpoint.
+local anchor = op.functions.zeros({}, "float32"):keep():requires_grad_()
+internal.anchor = anchor
+
 ---Runs fn(...) now, forgets what it saved, and runs it again when gradients are needed: memory for time. Random numbers
 ---are the same in both runs. Parameters that fn uses get their gradients too.
 ---@param fn function of tensors to tensors
@@ -16,14 +21,16 @@ return function(fn, ...)
   local seed, call = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
   C.lt_random_state(seed, call)
   local outputs = internal.fresh_outputs("checkpoint", { autograd.no_grad(fn, ...) })
-  local inputs, anchor = {}, op.functions.zeros({}, "float32")
-  C.lt_set_requires_grad(anchor, true) -- so that a graph exists even when only parameters inside fn want gradients
+  local inputs = {}
   for i = 1, count do
     if ffi.istype(H, arguments[i]) then inputs[#inputs + 1] = arguments[i] end
   end
   local with_anchor = { unpack(inputs) }
   with_anchor[#with_anchor + 1] = anchor
   internal.record(with_anchor, outputs, function(...)
+    if C.lt_grad_enabled() then
+      raise "checkpoint: gradients of gradients do not pass a checkpoint; call the function without it"
+    end
     local grads, fresh, leaves = { ... }, {}, {}
     for i = 1, count do
       local v = arguments[i]
@@ -64,14 +71,11 @@ return function(fn, ...)
         place[#wanted] = i
       end
     end
-    for _, x in ipairs(asked) do wanted[#wanted + 1] = x end
+    local own = #wanted
+    for _, x in ipairs(asked.xs) do wanted[#wanted + 1] = x end
     local found = internal.run_pass(roots, root_grads, wanted, 0, function(pass) return internal.results_of(pass, #wanted) end)
-    for i = 1, #wanted do
-      if place[i] then results[place[i]] = found[i]
-      elseif found[i] then
-        raise "checkpoint: lt.grad asks for a tensor that the function uses without getting it as an argument; pass it to lt.checkpoint"
-      end
-    end
+    for i = 1, own do results[place[i]] = found[i] end
+    for i = 1, #asked.xs do asked.add(i, found[own + i]) end
     return unpack(results, 1, #leaves)
   end)
   return unpack(outputs)

@@ -168,6 +168,10 @@ local function generate(spec, in_place)
       end
     end
   end
+  if rest == "" and #args > 0 then -- one argument too many is refused, not dropped
+    rest = ", surplus"
+    checks[#checks + 1] = "surplus == nil"
+  end
   local take, names = {}, {}
   for k = 1, spec.n_out do
     names[k] = "out" .. k

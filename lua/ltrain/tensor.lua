@@ -257,6 +257,7 @@ local function get(t, key)
     end
     local names = {}
     for name in pairs(methods) do names[#names + 1] = name end
+    for name in pairs(properties) do names[#names + 1] = name end
     for _, spec in ipairs(op.specs) do names[#names + 1] = spec.name end
     table.sort(names)
     raise(("tensor: there is no method or property '%s'%s"):format(key, bridge.suggest(key, names)))
