@@ -4,11 +4,8 @@
 local lt = require "ltrain"
 local host = require "ltrain.host"
 
-local rows, path, batch = tonumber(arg[1] or 200000), arg[2], tonumber(arg[3] or 4096)
-path = path or ("%s/data/clicks-%d.csv.gz"):format(host.home, rows)
-
 -- Text of the synthetic log: label, then one id a field.
-local function write_file()
+local function write_file(path, rows)
   print(("writing %s"):format(path))
   local data = lt.data.synthetic_clicks { rows = rows, seed = 1 }
   local names = { "label" }
@@ -28,23 +25,32 @@ local function write_file()
   out:close()
 end
 
-if not host.kind(path) then write_file() end
-local names = {}
-for _, feature in ipairs(lt.data.synthetic_clicks({ rows = 1, seed = 1 }):features()) do names[#names + 1] = feature.name end
+---@param rows integer
+---@param path string|nil
+---@param batch integer
+local function run(rows, path, batch)
+  path = path or ("%s/data/clicks-%d.csv.gz"):format(host.home, rows)
+  if not host.kind(path) then write_file(path, rows) end
+  local names = {}
+  for _, feature in ipairs(lt.data.synthetic_clicks({ rows = 1, seed = 1 }):features()) do names[#names + 1] = feature.name end
 
-local cpu, wall = os.clock(), lt.clock()
-local schema = lt.data.schema { label = "label", categorical = names, verbose = false }
-local data = lt.data.csv(path, { schema = schema })
-local read_cpu, read_wall = os.clock() - cpu, lt.clock() - wall
-print(("reading   %8.2f CPU-s  %6.2f s   %.0f rows/s, %.2f CPU-s a million rows"):format(
-  read_cpu, read_wall, data:rows() / read_wall, read_cpu / data:rows() * 1e6))
+  local cpu, wall = os.clock(), lt.clock()
+  local schema = lt.data.schema { label = "label", categorical = names, verbose = false }
+  local data = lt.data.csv(path, { schema = schema })
+  local read_cpu, read_wall = os.clock() - cpu, lt.clock() - wall
+  print(("reading   %8.2f CPU-s  %6.2f s   %.0f rows/s, %.2f CPU-s a million rows"):format(
+    read_cpu, read_wall, data:rows() / read_wall, read_cpu / data:rows() * 1e6))
 
-lt.manual_seed(1)
-local model = require "ltrain.models.deepfm" { features = schema:features(), dim = 10, hidden = { 400, 400, 400 } }
-model:compile { optimizer = lt.optim.Adam { lr = 1e-3 }, loss = "bce_with_logits", metrics = { "auc" } }
-cpu, wall = os.clock(), lt.clock()
-model:fit(data:shuffle(true, { seed = 1 }):batch(batch):prefetch(), { epochs = 1, verbose = false })
-local train_cpu, train_wall = os.clock() - cpu, lt.clock() - wall
-print(("training  %8.2f CPU-s  %6.2f s   %.0f rows/s"):format(train_cpu, train_wall, data:rows() / train_wall))
-print(("both      %8.2f CPU-s  %6.2f s   reading is %.1f %% of the CPU time"):format(
-  read_cpu + train_cpu, read_wall + train_wall, read_cpu / (read_cpu + train_cpu) * 100))
+  lt.manual_seed(1)
+  local model = require "ltrain.models.deepfm" { features = schema:features(), dim = 10, hidden = { 400, 400, 400 } }
+  model:compile { optimizer = lt.optim.Adam { lr = 1e-3 }, loss = "bce_with_logits", metrics = { "auc" } }
+  cpu, wall = os.clock(), lt.clock()
+  model:fit(data:shuffle(true, { seed = 1 }):batch(batch):prefetch(), { epochs = 1, verbose = false })
+  local train_cpu, train_wall = os.clock() - cpu, lt.clock() - wall
+  print(("training  %8.2f CPU-s  %6.2f s   %.0f rows/s"):format(train_cpu, train_wall, data:rows() / train_wall))
+  print(("both      %8.2f CPU-s  %6.2f s   reading is %.1f %% of the CPU time"):format(
+    read_cpu + train_cpu, read_wall + train_wall, read_cpu / (read_cpu + train_cpu) * 100))
+end
+
+if arg[0]:find "bench_csv%.lua$" then run(tonumber(arg[1] or 200000), arg[2], tonumber(arg[3] or 4096)) end
+return run
