@@ -175,12 +175,14 @@ describe("lt.checkpoint", function()
     end
     lt.empty_cache()
     local start = lt.memory().live
-    local plain = deep(x)
+    local y = deep(x)
     lt.empty_cache()
     local used = lt.memory().live - start
-    plain = lt.checkpoint(deep, x) -- luacheck: ignore
+    assert.is_true(y.requires_grad)
+    y = lt.checkpoint(deep, x)
     lt.empty_cache()
     assert.is_true(lt.memory().live - start < used / 4)
+    assert.is_true(y.requires_grad)
   end)
 
   it("draws the same random numbers twice and leaves the generator alone", function()

@@ -64,9 +64,12 @@ function Steps:step()
     if tonumber(C.lt_scope_top()) ~= self.id then
       collectgarbage() -- a loop inside that was left by break has no owner now
       C.lt_scope_reap()
-      if tonumber(C.lt_scope_top()) ~= self.id then -- two iterators take turns: this one gives up its scopes
+      if tonumber(C.lt_scope_top()) ~= self.id then
+        -- Iterators take turns: what one of them made must outlive the other's step. Both give up their scopes; the
+        -- other one will find its scope gone.
         self.off = true
-        self.token.id_ = self.id -- the collector merges its scope once the iterator is gone
+        while C.lt_scope_depth() > 0 and tonumber(C.lt_scope_top()) >= self.id do check(C.lt_scope_close(C.lt_scope_top(), false)) end
+        self.token.id_ = 0
         return
       end
     end
