@@ -66,7 +66,19 @@ local function is_module(v)
   return type(v) == "table" and rawget(v, OWN) ~= nil
 end
 
+-- Methods that an attribute would hide.
+local METHODS = { "children", "named_parameters", "named_buffers", "named_modules", "parameters", "train", "eval", "is_training", "to", "zero_grad",
+  "count", "state_dict", "load_state_dict", "register_buffer", "compile", "fit", "evaluate", "predict", "save", "load", "summary", "tree", "forward" }
+for _, name in ipairs(METHODS) do METHODS[name] = true end
+
+local function check_name(self, name, value)
+  if METHODS[name] and type(value) ~= "function" then
+    raise(("%s: '%s' is a method of modules; give the attribute another name"):format(self.__class_name, name))
+  end
+end
+
 local function record(self, name, value)
+  check_name(self, name, value)
   local own = rawget(self, OWN)
   local kind
   if is_module(value) then
@@ -113,6 +125,7 @@ end
 ---@param name string
 ---@param tensor userdata
 function Module:register_buffer(name, tensor)
+  check_name(self, name, tensor)
   local own = self[OWN]
   if not own.kind[name] then own.names[#own.names + 1] = name end
   own.kind[name] = "buffer"
@@ -259,6 +272,8 @@ function Module:load_state_dict(state, options)
     known[entry.name] = true
     local given = state[entry.name]
     if given == nil then missing[#missing + 1] = entry.name
+    elseif not is_tensor(given) then
+      raise(("load_state_dict: '%s' is a %s in the state; it must be a tensor; nothing was loaded"):format(entry.name, type(given)))
     elseif shape_text(given) ~= shape_text(entry.tensor) then
       raise(("load_state_dict: '%s' is %s in the state and %s in the model; nothing was loaded"):format(
         entry.name, shape_text(given), shape_text(entry.tensor)))
