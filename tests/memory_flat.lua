@@ -10,6 +10,15 @@ local function settle()
   require("ltrain.ffi").collect()
 end
 
+-- Resident memory of the process, MiB.
+local function resident()
+  local file = io.open "/proc/self/statm"
+  if not file then return 0 end
+  local pages = file:read "*l":match "^%d+ (%d+)"
+  file:close()
+  return tonumber(pages) * 4096 / 2 ^ 20
+end
+
 -- A small model whose step makes a few dozen tensors.
 local function small_step()
   local w = lt.full({ 4, 4 }, 0.1):keep():requires_grad_()
@@ -86,13 +95,13 @@ M.cases = {
 function M.run(case, n)
   case.body(math.max(1, math.floor(n / 10)))
   settle()
-  local before = lt.memory()
+  local before, resident_before = lt.memory(), resident()
   case.body(n)
   settle()
   local after = lt.memory()
   local drift = (after.live - before.live) / before.peak -- of the working set
-  return drift, ("%d bytes and %d tensors after warm-up, %d bytes and %d tensors after %d rounds; peak %d"):format(before.live, before.tensors,
-    after.live, after.tensors, n, after.peak)
+  return drift, ("%d bytes and %d tensors after warm-up, %d bytes and %d tensors after %d rounds; peak %d; resident %.1f -> %.1f MiB"):format(before.live, before.tensors,
+    after.live, after.tensors, n, after.peak, resident_before, resident())
 end
 
 return M
