@@ -100,8 +100,8 @@ function M.run(case, n)
   settle()
   local after = lt.memory()
   local drift = (after.live - before.live) / before.peak -- of the working set
-  return drift, ("%d bytes and %d tensors after warm-up, %d bytes and %d tensors after %d rounds; peak %d; resident %.1f -> %.1f MiB"):format(before.live, before.tensors,
-    after.live, after.tensors, n, after.peak, resident_before, resident())
+  return drift, ("%d bytes and %d tensors after warm-up, %d bytes and %d tensors after %d rounds; peak %d; resident %.1f -> %.1f MiB")
+    :format(before.live, before.tensors, after.live, after.tensors, n, after.peak, resident_before, resident())
 end
 
 return M
