@@ -18,6 +18,8 @@ local M = {
 -- Frames whose source lies in one of our folders belong to the library; the user's line is the first that does not.
 local own_folder = debug.getinfo(1, "S").source:match "^(@.*/)ltrain/ffi%.lua$"
 local own = own_folder and own_folder .. "ltrain/" or "@ltrain/"
+local models = own_folder and own_folder:match "^(@.*/)lua/$"
+models = models and models .. "models/" or own -- ltrain.models.*: ours as well
 
 ---The level (for `error`) of the first frame outside lua/ltrain, counted from the caller of this function.
 ---@return integer
@@ -26,7 +28,7 @@ local function user_level()
   while true do
     local info = debug.getinfo(level, "S")
     if not info then return 2 end
-    local ours = info.source:sub(1, #own) == own or info.source:sub(1, 8) == "=ltrain."
+    local ours = info.source:sub(1, #own) == own or info.source:sub(1, #models) == models or info.source:sub(1, 8) == "=ltrain."
     if info.what ~= "C" and not ours then return level - 1 end
     level = level + 1
   end

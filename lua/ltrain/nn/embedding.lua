@@ -22,7 +22,8 @@ M.OPTIONS = { "padding", "update", "l2", "init", "dtype" }
 local modules, n_modules = setmetatable({}, { __mode = "k" }), 0 -- with a table -> number
 
 local function setup(self, name, rows, width, options)
-  for _, v in ipairs { rows, width } do
+  for i = 1, 2 do
+    local v = select(i, rows, width)
     if type(v) ~= "number" or v < 1 or v ~= math.floor(v) then
       bridge.raise(("%s: the table is %s x %s; rows and width must be whole numbers of at least 1"):format(name, tostring(rows), tostring(width)))
     end
