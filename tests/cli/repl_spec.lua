@@ -193,7 +193,7 @@ describe("an entry", function()
   local cases = {
     expression = { "1 + 1", "f(x)", "function() end", "a, b", "'text'" },
     statement = { "x = 1", "local a", "for i = 1, 2 do end", "f() g()", "-- nothing but words\nlocal a" },
-    unfinished = { "for i = 1, 2 do", "x = {", "function f()", "f(1,", "x = [[text", "if a then b() else", "x =" },
+    unfinished = { "for i = 1, 2 do", "x = {", "function f()", "f(1,", "x = [[text", "if a then b() else", "x =", "y +", "not" },
     wrong = { "x = = 1", "end", "'text", "1 1" },
   }
   local names = {}

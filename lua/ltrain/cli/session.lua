@@ -61,11 +61,12 @@ end
 ---@param source string
 ---@return "expression"|"statement"|"unfinished"|"wrong" kind, string? message
 function M.kind(source)
-  if loadstring("return " .. source .. "\n", "=stdin") then return "expression" end
+  local function cut(message) return message:find("near '<eof>'", 1, true) and not message:find("unfinished string", 1, true) end
+  local value, complaint = loadstring("return " .. source .. "\n", "=stdin")
+  if value then return "expression" end
   local ok, message = loadstring(source, "=stdin")
   if ok then return "statement" end
-  local cut = message:find("near '<eof>'", 1, true) and not message:find("unfinished string", 1, true)
-  return cut and "unfinished" or "wrong", message
+  return (cut(message) or cut(complaint)) and "unfinished" or "wrong", message -- `y +` is cut off as an expression only
 end
 
 -- The function that runs an entry and gives its values to `show`; or nil and a message.
