@@ -102,16 +102,23 @@ local function table_text(t)
     local path = debug.getinfo(maker, "S").source:sub(2)
     return class .. "\n" .. banner(path) .. "\n" .. function_text(maker)
   end
+  local meta = getmetatable(t)
+  local instance_of = type(meta) == "table" and rawget(meta, "__class_name")
+  if instance_of then
+    return ("an instance of %s; its methods: m:<Tab>, help 'nn.Module'\n%s"):format(instance_of, tostring(t))
+  end
   return "a table; " .. members_text(t)
 end
 
--- "nn.Linear", "softmax", "x:sum": the value behind a name.
+-- "nn.Linear", "softmax", "x:sum", "model:fit": the value behind a name. Methods are looked for without their object.
 local function resolve(name)
-  local loaded, value = pcall(require, "ltrain")
+  local loaded, lt = pcall(require, "ltrain")
   if not loaded then return nil end
-  for part in name:gsub("^lt[.:]", ""):gmatch "[^.:]+" do
+  local value = lt
+  for part in name:gsub("^lt[.:]", ""):gsub("^[%w_]+:", ""):gmatch "[^.:]+" do
     local found, member = pcall(function() return value[part] end)
-    if (not found or member == nil) and value.Tensor then member = value.Tensor[part] end
+    if not found then member = nil end
+    if member == nil and value == lt then member = rawget(lt.Tensor, part) or lt.nn.Module[part] end
     if member == nil then return nil end
     value = member
   end
@@ -126,7 +133,10 @@ function M.text(x)
   if type(x) == "string" then
     name = x
     x = resolve(name)
-    if x == nil then return ("help: nothing is called '%s'; help(lt) lists what there is"):format(name) end
+    if x == nil then
+      local known = getmetatable(require "ltrain").__members()
+      return ("help: nothing is called '%s'%s; help(lt) lists what there is"):format(name, require("ltrain.ffi").suggest(name, known))
+    end
   end
   local op = package.loaded["ltrain.op"]
   if type(x) == "function" then
