@@ -149,6 +149,15 @@ describe("evaluate", function()
     end)
   end)
 
+  it("prints its values in their order, without those that have none", function()
+    local model = lt.nn.Sequential { lt.nn.Linear(1, 1, { bias = false }) }
+    model:compile { optimizer = lt.optim.SGD { lr = 1 }, loss = "bce_with_logits", metrics = { "auc", "logloss" } }
+    local x = lt.zeros(2, 1)
+    local function values(y) return tostring(model:evaluate(lt.data.from_tensors { x = x, y = lt.tensor(y) }:batch(2))) end
+    assert.equal("loss 0.6931  auc 0.5000  logloss 0.6931", values { 0, 1 })
+    assert.equal("loss 0.6931  logloss 0.6931", values { 1, 1 })
+  end)
+
   it("gives nil for the AUC of one class", function()
     local model = linear(1, nil, { metrics = { "auc" } })
     local result = model:evaluate(lt.data.from_tensors { x = lt.zeros(4, 5), y = lt.ones(4) }:batch(2))

@@ -51,7 +51,13 @@ function M.evaluate(model, dataset)
     for _, state in ipairs(states) do state:update(output, target, batch.weight) end
   end)
   if rows == 0 then raise "evaluate: the data set has no rows" end
-  local result = { loss = divisor > 0 and sum / divisor or 0 }
+  local result = setmetatable({ loss = divisor > 0 and sum / divisor or 0 }, { __tostring = function(values)
+    local parts = {}
+    for _, name in ipairs { "loss", unpack(c.metrics) } do
+      if values[name] then parts[#parts + 1] = ("%s %.4f"):format(name, values[name]) end
+    end
+    return table.concat(parts, "  ")
+  end })
   for i, name in ipairs(c.metrics) do result[name] = states[i]:value() end
   return result
 end
