@@ -197,6 +197,14 @@ describe("methods and properties", function()
     fails("tensor: property 'name' cannot be set", function() x.name = "x" end)
     fails("ltrain: there is no lt.tnsor, did you mean lt.tensor?", function() return lt.tnsor end)
     fails("nn: there is no nn.Liner, did you mean nn.Linear?", function() return lt.nn.Liner end)
+    fails("nn: there is no nn.CrossEntropyLoss; losses and other functions are in lt itself: lt.cross_entropy(logits, ids), lt.relu(x)",
+      function() return lt.nn.CrossEntropyLoss end)
+    fails("tensor: 'requires_grad' stands among the values; options are a table of their own: lt.tensor({ 1, 2 }, { requires_grad = ... })",
+      lt.tensor, { 1, 2, requires_grad = true })
+    fails("no_grad: give the function to run, no_grad(function() ... end), got nothing", lt.no_grad)
+    fails("enable_grad: give the function to run, enable_grad(function() ... end), got number", lt.enable_grad, 3)
+    assert.equal("[2, 3] [] [2, 3]", ("%s %s %s"):format(tostring(lt.zeros(2, 3).shape), tostring(lt.tensor(1).shape),
+      tostring(lt.zeros(2, 3):size())))
     fails("set_grad: the gradient is a number; it must be a tensor or nil", function() x.grad = 3 end)
   end)
 

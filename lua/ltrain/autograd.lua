@@ -41,15 +41,22 @@ local function restoring(was, ok, ...)
   return ...
 end
 
+local function check_function(fn, what)
+  if type(fn) == "function" then return end
+  raise(("%s: give the function to run, %s(function() ... end), got %s"):format(what, what, fn == nil and "nothing" or type(fn)))
+end
+
 ---Runs fn(...) without recording gradients.
 ---@param fn function
 ---@return any ... what fn returns
 function M.no_grad(fn, ...)
+  check_function(fn, "no_grad")
   return restoring(C.lt_grad_enable(false), pcall(fn, ...))
 end
 
 ---Runs fn(...) with recording, also inside no_grad.
 function M.enable_grad(fn, ...)
+  check_function(fn, "enable_grad")
   return restoring(C.lt_grad_enable(true), pcall(fn, ...))
 end
 

@@ -56,6 +56,13 @@ local function new(values, options)
   if type(options) == "string" then options = { dtype = options } end
   options = bridge.options("tensor", options, { "dtype", "requires_grad" })
   local t
+  if type(values) == "table" then
+    for _, key in ipairs { "dtype", "requires_grad" } do
+      if values[key] ~= nil then
+        raise(("tensor: '%s' stands among the values; options are a table of their own: lt.tensor({ 1, 2 }, { %s = ... })"):format(key, key))
+      end
+    end
+  end
   if is(H, values) then
     t = f.clone(f.detach(values))
     if options.dtype then t = f.to(t, options.dtype) end

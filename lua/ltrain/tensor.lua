@@ -27,7 +27,8 @@ local function shape_of(t)
   for d = 1, t.ndim_ do shape[d] = tonumber(scratch_shape[d - 1]) end
   return shape
 end
-properties.shape = shape_of
+local SHAPE = { __tostring = function(shape) return "[" .. table.concat(shape, ", ") .. "]" end } -- for print(x.shape)
+function properties.shape(t) return setmetatable(shape_of(t), SHAPE) end
 function properties.dtype(t) return bridge.dtype_names[t.dtype_] end
 function properties.device(t)
   check(C.lt_check(t))
@@ -57,7 +58,7 @@ function methods.dim(t) return t.ndim_ end
 ---The shape as a table, or the size of one dim (1-based, negative from the end).
 ---@param d integer|nil
 function methods.size(t, d)
-  if d == nil then return shape_of(t) end
+  if d == nil then return properties.shape(t) end
   check(C.lt_shape(t, scratch_shape, nil))
   local at = type(d) == "number" and (d > 0 and d or t.ndim_ + 1 + d) or 0
   if at < 1 or at > t.ndim_ or at ~= math.floor(at) then raise(("size: dim %s; the tensor is %s"):format(tostring(d), shape_text(t))) end

@@ -31,7 +31,9 @@ return setmetatable(nn, {
     end
     if value == nil then
       local bridge = require "ltrain.ffi"
-      bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name), bridge.suggest(name, all_names(), "nn.%s")))
+      local near = bridge.suggest(name, all_names(), "nn.%s")
+      bridge.raise(("nn: there is no nn.%s%s"):format(tostring(name),
+        near ~= "" and near or "; losses and other functions are in lt itself: lt.cross_entropy(logits, ids), lt.relu(x)"))
     end
     rawset(nn, name, value)
     return value
