@@ -38,8 +38,7 @@ function M.parse(words, usage, valued, most)
       print(usage)
       os.exit(0)
     elseif word:sub(1, 1) == "-" then
-      local near = bridge.nearest(word, known)
-      M.fail("unknown option %s%s; %s", word, near and (", did you mean %s?"):format(near) or "", usage)
+      M.fail("unknown option %s%s; %s", word, bridge.suggest(word, known, "%s"), usage)
     elseif #others == most then M.fail("%s is one word too many; %s", word, usage)
     else others[#others + 1] = word end
     i = i + 1
