@@ -87,9 +87,8 @@ function M.by_name(loss, normalize)
   if type(loss) == "function" then return own(loss) end
   if loss == "cross_entropy" then return cross_entropy(by_weights) end
   if OPERATORS[loss] then return elementwise(loss, by_weights) end
-  local near = type(loss) == "string" and bridge.nearest(loss, NAMES) or nil
   raise(("compile: there is no loss '%s'%s; there are %s, or a function(output, target, weight)"):format(tostring(loss),
-    near and (", did you mean '%s'?"):format(near) or "", table.concat(NAMES, ", ")))
+    bridge.suggest(loss, NAMES), table.concat(NAMES, ", ")))
 end
 
 return M
