@@ -20,6 +20,11 @@ describe("help", function()
     assert.are.equal("help: nothing is called 'nn.Flurb'; help(lt) lists what there is", help.text "nn.Flurb")
   end)
 
+  it("says what classes are made with", function()
+    assert.is_truthy(help.text("nn.Linear"):find("Linear:init(n_in, n_out, options)", 1, true))
+    assert.is_truthy(help.text("optim.Adam"):find("options: lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-08, weight_decay", 1, true))
+  end)
+
   it("describes an instance of a module by its tree", function()
     local linear = lt.nn.Linear(2, 3)
     assert.are.equal("an instance of Linear; its methods: m:<Tab>, help 'nn.Module'\n" .. linear:tree(), help.text(linear))

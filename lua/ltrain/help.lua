@@ -89,15 +89,26 @@ local function members_text(t)
   return #names > 0 and "holds " .. table.concat(names, ", ") or ""
 end
 
+-- Options of an optimizer with their defaults.
+local function options_text(t)
+  local show, parts = require "ltrain.cli.show", {}
+  for i, key in ipairs(t.options) do
+    parts[i] = t.defaults[key] ~= nil and key .. " = " .. show.text(t.defaults[key]) or key
+  end
+  return "options: " .. table.concat(parts, ", ")
+end
+
 local function table_text(t)
+  local maker = rawget(t, "new") or rawget(t, "init") or rawget(t, "__init") or rawget(t, "forward")
+  local class = rawget(t, "__class_name")
   for name, loaded in pairs(package.loaded) do
     if loaded == t and name:find "^ltrain" then
       local path = package.searchpath(name, package.path)
-      return name .. "\n" .. (path and banner(path) or "") .. "\n" .. members_text(t)
+      local made = class and rawget(t, "init") and function_text(t.init)
+      local options = rawget(t, "options") and rawget(t, "defaults") and options_text(t)
+      return name .. "\n" .. (path and banner(path) or "") .. "\n" .. (made or options or members_text(t))
     end
   end
-  local maker = rawget(t, "new") or rawget(t, "init") or rawget(t, "__init") or rawget(t, "forward")
-  local class = rawget(t, "__class_name")
   if class and type(maker) == "function" then
     local path = debug.getinfo(maker, "S").source:sub(2)
     return class .. "\n" .. banner(path) .. "\n" .. function_text(maker)
