@@ -195,6 +195,8 @@ describe("evaluate", function()
       function() lt.nn.Sequential(lt.nn.Linear(5, 1)):evaluate() end)
     local empty = lt.data.from_tensors { x = lt.zeros(0, 5), y = lt.zeros(0) }:batch(4)
     fails("evaluate: the data set has no rows", function() linear():evaluate(empty) end)
+    fails("evaluate: the data set repeats without end; give repeat_ a count",
+      function() linear():evaluate(lt.data.from_tensors { x = lt.zeros(4, 5), y = lt.zeros(4) }:batch(4):repeat_()) end)
     fails("evaluate: the data is a string; it must be a data set with batches, for instance lt.data.from_tensors { x =, y = }:batch(32)",
       function() linear():evaluate "valid.csv" end)
   end)

@@ -318,7 +318,7 @@ describe("fit", function()
       check("fit: validation_data: the data is a number" .. batched, function() model:fit(tiny_data():batch(4), { validation_data = 0.2 }) end)
       check("iter: the data set has no batches; call :batch(n) first", function() model:fit(tiny_data(), QUIET) end)
       check("fit: the data set has no rows", function() model:fit(tiny_data():take(0):batch(4), QUIET) end)
-      check("fit: the data set repeats without end; give repeat_ a count or end it with take(n)",
+      check("fit: the data set repeats without end; give repeat_ a count",
         function() model:fit(tiny_data():batch(4):repeat_(), QUIET) end)
     end)
 

@@ -13,7 +13,10 @@ local x = lt.randn(100, 4)
 local data = lt.data.from_tensors { x = x, y = x:sum(2):gt(0):to "float32" }:batch(30)
 local model = lt.nn.Sequential(lt.nn.Linear(4, 1))
 model:compile { optimizer = lt.optim.SGD { lr = 0.1 }, loss = "bce_with_logits", metrics = { "auc" } }
-local slow = { on_batch_end = function() host.sleep(tonumber(arg[2])) end }
+local slow = { on_batch_end = function(_, context)
+  host.sleep(tonumber(arg[2]))
+  if arg[3] == "fail" and context.step == 3 then error("out of patience", 0) end
+end }
 model:fit(data, { epochs = tonumber(arg[1]), validation_data = data, callbacks = { slow }, verbose = arg[3] ~= "quiet" })
 print "done"
 ]]
@@ -89,6 +92,11 @@ describe("the lines of fit", function()
       assert.equal(2, final)
       assert.is_true(live >= 4, output)
     end
+  end)
+
+  it("are left before a message", function()
+    local output = spec.run { "python3", folder .. "/terminal.py", "120", host.exe, script, "2", "0.25", "fail" }
+    assert.is_truthy(output:find "\repoch 1/2  step 3/4 [^\r\n]*ETA 0:%d%d\27%[K\r\nltrain: out of patience\r\n", output)
   end)
 
   it("Ctrl-C in a session stops fit and leaves a model that predicts and trains on", function()

@@ -12,11 +12,14 @@ function M.compiled_of(model, what)
   return c
 end
 
----Complains about what is no data set with batches.
+---Complains about what is no data set with batches, or has no end.
 function M.check_dataset(dataset, what)
   if type(dataset) ~= "table" or not dataset.iter then
     fail("%s: the data is a %s; it must be a data set with batches, for instance lt.data.from_tensors { x =, y = }:batch(32)", what,
       is_tensor(dataset) and "tensor" or type(dataset))
+  end
+  if dataset.steps and dataset:steps() == math.huge then
+    fail("%s: the data set repeats without end; give repeat_ a count", what)
   end
 end
 

@@ -118,7 +118,6 @@ return function(model, dataset, options)
   local epochs, first = whole("epochs", options.epochs or 1, 1), whole("initial_epoch", options.initial_epoch or 1, 1)
   local callbacks, verbose = check_callbacks(options.callbacks or {}), options.verbose ~= false
   local steps = dataset.steps and dataset:steps() or nil
-  if steps == math.huge then raise "fit: the data set repeats without end; give repeat_ a count or end it with take(n)" end
   local names = names_of(c, options.validation_data)
   local history = { epochs = 0 }
   for _, name in ipairs(names) do history[name] = {} end

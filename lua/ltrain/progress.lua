@@ -22,6 +22,16 @@ local function commas(n)
   return s
 end
 
+local open = false -- does the terminal's row hold a line that is not final?
+
+---Leaves the live line as it is and goes to the next row; for messages that come in its midst.
+function Progress.end_line()
+  if not open then return end
+  open = false
+  io.stdout:write "\n"
+  io.stdout:flush()
+end
+
 ---@param epochs integer
 ---@param steps integer|nil steps an epoch, when known
 function Progress.new(epochs, steps, verbose)
@@ -55,6 +65,7 @@ function Progress:update(rows, values, names)
   if now - self.shown < (self.live and 0.2 or 30) then return end
   self.shown = now
   local line = text(self, values(), names, now)
+  open = self.live
   io.stdout:write(self.live and "\r" .. line:sub(1, host.columns() - 1) .. "\27[K" or line .. "\n")
   io.stdout:flush()
 end
@@ -62,6 +73,7 @@ end
 ---The epoch's last line, with training and validation values.
 function Progress:finish(values, names)
   if not self.verbose then return end
+  open = false
   io.stdout:write(self.live and "\r" or "", text(self, values, names, self.ended or C.lt_clock(), true), self.live and "\27[K\n" or "\n")
   io.stdout:flush()
 end

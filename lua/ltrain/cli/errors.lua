@@ -38,6 +38,8 @@ end
 ---@return { text: string, interrupted: boolean }
 function M.caught(message)
   local interrupted = host.take_interrupt()
+  local progress = package.loaded["ltrain.progress"]
+  if progress then progress.end_line() end -- a message does not begin in the middle of a live line
   local frames = user_frames(3)
   if interrupted then
     return { text = "interrupted" .. (frames[1] and " at " .. frames[1].at or ""), interrupted = true }
