@@ -28,6 +28,16 @@ describe("ReduceLROnPlateau", function()
     assert.same({ 0.3, 0.3, 0.3 }, rates({ 1, 1, 1 }, { factor = 0.5, patience = 1, min_lr = 0.4 }, 0.3))
   end)
 
+  it("keeps the ratio of parameter groups", function()
+    local model = scripted.model()
+    local optimizer = lt.optim.SGD({ { params = { model.w }, lr = 1 }, { params = { lt.zeros(1):requires_grad_() }, lr = 0.25 } }, { lr = 1 })
+    local reduce = lt.callbacks.ReduceLROnPlateau { patience = 1, factor = 0.5, min_lr = 0.2 }
+    local context = { names = { "loss", "val_loss" }, optimizer = optimizer }
+    reduce:on_train_begin(context)
+    for _ = 1, 3 do reduce:on_epoch_end(context, { val_loss = 1 }) end
+    assert.same({ 0.25, 0.2 }, { optimizer.groups[1].lr, optimizer.groups[2].lr })
+  end)
+
   it("takes improvements of 1e-4 and less for none, unless told otherwise", function()
     assert.same({ 1, 1, 0.1 }, rates({ 1, 0.99995, 0.9999 }, { patience = 1 }))
     assert.same({ 1, 1, 1 }, rates({ 1, 0.99995, 0.9999 }, { patience = 1, min_delta = 0 }))

@@ -33,12 +33,12 @@ function ReduceLROnPlateau:on_epoch_end(context, logs)
   self.waited = self.waited + 1
   if self.waited < self.patience then return end
   self.waited, self.resting = 0, self.cooldown
-  local lr = context.optimizer:lr()
-  local lower = math.max(lr * self.factor, self.min_lr)
-  if lower < lr then
-    context.optimizer:lr(lower)
-    if context.verbose then print(("learning rate %g -> %g: %s has not improved"):format(lr, lower, self.monitor.name)) end
+  local before = context.optimizer:lr()
+  for _, group in ipairs(context.optimizer.groups) do -- each keeps its ratio to the others
+    group.lr = math.min(group.lr, math.max(group.lr * self.factor, self.min_lr))
   end
+  local lr = context.optimizer:lr()
+  if lr < before and context.verbose then print(("learning rate %g -> %g: %s has not improved"):format(before, lr, self.monitor.name)) end
 end
 
 return new
