@@ -201,6 +201,14 @@ static int unknown_column(const lt_csv *c, const char *name, char **names, int32
         "pass header = { ... } with the names",
         path, (long long)line, first, name);
   }
+  const char *other = count == 1 ? strpbrk(names[0], ";\t|,") : NULL;
+  if (other) {
+    char whole[CSV_VALUE + 8], mark[2] = {*other, 0};
+    csv_quote_value(names[0], (int64_t)strlen(names[0]), whole);
+    return lt_fail(LT_ERR_FORMAT,
+                   "csv: %s has one column, \"%s\", and none is \"%s\"; pass delimiter = \"%s\" to split it", path,
+                   whole, name, *other == '\t' ? "\\t" : mark);
+  }
   if (near) return lt_fail(LT_ERR_FORMAT, "csv: %s has no column \"%s\"; did you mean \"%s\"?", path, name, near);
   char list[300] = "";
   for (int32_t i = 0; i < count && strlen(list) < 200; i++) {

@@ -77,6 +77,9 @@ describe("csv refuses", function()
   it("a column that is not there, and names the nearest", function()
     refused(' has no column "prize"; did you mean "price"?', "id,price\n1,2\n", nil, { { "prize", "float32" } })
     refused(' has no column "zzzzz"; its columns are id, price', "id,price\n1,2\n", nil, { { "zzzzz", "float32" } })
+    refused(' has one column, "id;price", and none is "price"; pass delimiter = ";" to split it', "id;price\n1;2\n", nil, { { "price", "float32" } })
+    refused(' has one column, "id\\tprice", and none is "price"; pass delimiter = "\\t" to split it', "id\tprice\n1\t2\n", nil,
+      { { "price", "float32" } })
   end)
 
   it("a name that two columns have", function()
