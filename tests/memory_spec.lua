@@ -18,7 +18,7 @@ describe("lt.memory", function()
   it("counts live, peak and cached bytes, tensors and blocks by size", function()
     settle()
     local before = lt.memory()
-    local t = lt.zeros(MIB) -- 4 MiB
+    local t = lt.zeros(MIB) -- 4 MiB; luacheck: ignore
     local during = lt.memory()
     assert.equal(before.tensors + 1, during.tensors)
     assert.equal(before.storages + 1, during.storages)
@@ -42,7 +42,7 @@ describe("lt.memory", function()
     settle()
     local before = lt.memory().nodes
     local x = lt.zeros(2):requires_grad_()
-    local y = x * 2 + 1
+    local y = x * 2 + 1 -- luacheck: ignore
     assert.equal(before + 2, lt.memory().nodes)
     y = nil -- luacheck: ignore
     settle()
