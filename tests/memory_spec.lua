@@ -18,7 +18,7 @@ describe("lt.memory", function()
   it("counts live, peak and cached bytes, tensors and blocks by size", function()
     settle()
     local before = lt.memory()
-    local t = lt.zeros(MIB) -- 4 MiB; luacheck: ignore
+    local t = lt.zeros(MIB) -- luacheck: ignore
     local during = lt.memory()
     assert.equal(before.tensors + 1, during.tensors)
     assert.equal(before.storages + 1, during.storages)
