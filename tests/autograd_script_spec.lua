@@ -46,6 +46,12 @@ describe("hooks", function()
     assert.is_true(recorded)
   end)
 
+  it("are functions", function()
+    local x = leaf { 1 }
+    fails("register_hook: give a function of the gradient, got number", x.register_hook, x, 5)
+    fails("checkpoint: give the function to run and its arguments, got number", lt.checkpoint, 5)
+  end)
+
   it("must return what fits", function()
     local x = leaf { 1, 2 }
     local hook = x:register_hook(function() return lt.zeros({ 3 }, "float64") end)
@@ -220,6 +226,16 @@ describe("lt.checkpoint", function()
     assert.is_nil(w.grad)
     fails("checkpoint: gradients of gradients do not pass a checkpoint; call the function without it", lt.grad, lt.checkpoint(f, x), x,
       { create_graph = true })
+  end)
+
+  it("inside a pass of its own, within another's function, adds to leaves", function()
+    local w, x = leaf { 3 }, leaf { 2 }
+    local aside = lt.Function { forward = function(_, v) return v * 1 end, backward = function(_, g)
+      lt.enable_grad(function() lt.checkpoint(function(v) return (v * w):sum() end, x):backward() end)
+      return g
+    end }
+    assert.equal(1, lt.grad(aside(x):sum(), x):item())
+    assert.same({ { 2 }, { 3 } }, { w.grad:totable(), x.grad:totable() })
   end)
 
   it("hands errors and inputs through", function()

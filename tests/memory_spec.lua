@@ -116,6 +116,12 @@ describe("the memory limit", function()
     assert.same({ 6, 6 }, z:totable())
   end)
 
+  it("is a number of bytes", function()
+    fails("memory_limit: a; give bytes above 0, or nothing for the machine's own limit", lt.memory_limit, "a")
+    fails("memory_limit: -5; give bytes above 0, or nothing for the machine's own limit", lt.memory_limit, -5)
+    fails("threads: the number is a; it must be a whole number of at least 1", lt.threads, "a")
+  end)
+
   it("holds for shapes beyond any memory", function()
     fails("out of memory: a tensor of shape [1000000000, 1000000000] is larger than any memory", lt.zeros, 1e9, 1e9)
     fails("zeros: size -1 of dim 2 is negative", lt.zeros, 2, -1)

@@ -53,6 +53,10 @@ describe("lt.scope", function()
     assert.is_true(t == t)
   end)
 
+  it("takes a function", function()
+    fails("scope: give the function to run, scope(function() ... end), got number", lt.scope, 5)
+  end)
+
   it("stays quiet about a reused header", function()
     local old = {}
     for i = 1, 50 do lt.scope(function() old[i] = lt.zeros(2) * 1 end) end

@@ -208,6 +208,15 @@ describe("methods and properties", function()
     fails("set_grad: the gradient is a number; it must be a tensor or nil", function() x.grad = 3 end)
   end)
 
+  it("refuse arguments that are none", function()
+    local x = lt.tensor { 1 }
+    fails("narrow: first is nil and length nil; both must be whole numbers", x.narrow, x, 1)
+    fails("expand_as: the argument is a number; it must be a tensor", x.expand_as, x, 5)
+    fails("view_as: the argument is a table; it must be a tensor", x.view_as, x, {})
+    fails("type_as: the argument is a nil; it must be a tensor", x.type_as, x)
+    fails("sum: x must be given, got nothing; signature: sum(x, dims: dims = nil, keepdim: bool = false)", function() x.sum() end)
+  end)
+
   it("know memory", function()
     local x = rows(2, 3)
     assert.same({ 3, 1 }, x:stride())

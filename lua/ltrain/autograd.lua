@@ -195,7 +195,11 @@ function M.backward(t, options)
   options = bridge.options("backward", options, { "grad", "retain_graph", "create_graph" })
   check_tensors("backward", "argument", { t })
   if options.grad ~= nil then check_tensors("backward", "gradient", { options.grad }) end
-  run_pass({ t }, options.grad and { options.grad } or nil, nil, flags_of(options))
+  local before = asked
+  asked = nil -- inside a function that lt.grad runs, this pass adds to leaves all the same
+  local ok, message = pcall(run_pass, { t }, options.grad and { options.grad } or nil, nil, flags_of(options))
+  asked = before
+  if not ok then error(message, 0) end
 end
 
 -- What a pass of lt.grad found for each input, nil where y does not depend on it.
@@ -242,6 +246,7 @@ end
 -- ---- hooks and functions of the script ----
 
 function M.register_hook(t, fn)
+  if type(fn) ~= "function" then raise(("register_hook: give a function of the gradient, got %s"):format(type(fn))) end
   local number = number_of(fn)
   local status = C.lt_add_hook(t, number)
   if status < 0 then functions[number] = nil end

@@ -16,6 +16,7 @@ internal.anchor = anchor
 ---are the same in both runs. Parameters that fn uses get their gradients too.
 ---@param fn function of tensors to tensors
 return function(fn, ...)
+  if type(fn) ~= "function" then raise("checkpoint: give the function to run and its arguments, got " .. type(fn)) end
   local arguments, count = { ... }, select("#", ...)
   if not C.lt_grad_enabled() then return fn(...) end
   local seed, call = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
@@ -61,7 +62,10 @@ return function(fn, ...)
     if not asked then
       internal.run_pass(roots, root_grads, nil, 0)
       for i, x in ipairs(leaves) do results[i] = x.requires_grad and x.grad or nil end
-      for i, g in pairs(results) do results[i] = type(g) == "table" and g:to_dense() or g end -- rows of a table
+      for i = 1, #leaves do
+        local g = results[i]
+        results[i] = type(g) == "table" and g:to_dense() or g -- rows of a table
+      end
       return unpack(results, 1, #leaves)
     end
     local wanted, place = {}, {} -- under lt.grad nothing may be added to parameters

@@ -26,7 +26,12 @@ end
 
 ---Sets the memory the engine may use, bytes; nil restores the machine's limit.
 ---@param bytes number|nil
-function M.limit(bytes) C.lt_memory_set_limit(bytes or 0) end
+function M.limit(bytes)
+  if bytes ~= nil and (type(bytes) ~= "number" or not (bytes > 0)) then
+    bridge.raise(("memory_limit: %s; give bytes above 0, or nothing for the machine's own limit"):format(tostring(bytes)))
+  end
+  C.lt_memory_set_limit(bytes or 0)
+end
 
 ---Collects and gives cached blocks back to the system.
 function M.empty_cache()
@@ -38,7 +43,10 @@ end
 ---@param n integer|nil
 ---@return integer
 function M.threads(n)
-  if n then check(C.lt_set_threads(n)) end
+  if n ~= nil then
+    if type(n) ~= "number" then bridge.raise(("threads: the number is %s; it must be a whole number of at least 1"):format(tostring(n))) end
+    check(C.lt_set_threads(n))
+  end
   return C.lt_threads()
 end
 

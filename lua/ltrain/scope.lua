@@ -44,6 +44,7 @@ end
 ---@param fn function
 ---@return any ... what fn returns
 function M.scope(fn, ...)
+  if type(fn) ~= "function" then raise("scope: give the function to run, scope(function() ... end), got " .. type(fn)) end
   local parent = tonumber(C.lt_scope_top())
   local id = open()
   return leave(id, parent, pcall(fn, ...))

@@ -183,10 +183,20 @@ function methods.t(t)
   if t.ndim_ ~= 2 then raise(("t: the tensor is %s; only two dims can be exchanged without naming them"):format(shape_text(t))) end
   return f.transpose(t, 1, 2)
 end
-function methods.narrow(t, dim, first, length) return f.slice(t, dim, first, first + length - 1) end
-function methods.expand_as(t, other) return f.expand(t, shape_of(other)) end
-function methods.view_as(t, other) return f.reshape(t, shape_of(other)) end
-function methods.type_as(t, other) return methods.to(t, other) end
+function methods.narrow(t, dim, first, length)
+  if type(first) ~= "number" or type(length) ~= "number" then
+    raise(("narrow: first is %s and length %s; both must be whole numbers"):format(tostring(first), tostring(length)))
+  end
+  return f.slice(t, dim, first, first + length - 1)
+end
+
+local function like(where, other)
+  if not is(H, other) then raise(("%s: the argument is a %s; it must be a tensor"):format(where, type(other))) end
+  return other
+end
+function methods.expand_as(t, other) return f.expand(t, shape_of(like("expand_as", other))) end
+function methods.view_as(t, other) return f.reshape(t, shape_of(like("view_as", other))) end
+function methods.type_as(t, other) return methods.to(t, like("type_as", other)) end
 
 -- ---- indexing ----
 

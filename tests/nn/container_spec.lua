@@ -84,6 +84,7 @@ describe("MLP", function()
     fails("MLP: n_in (the size of the last dim of its input) must be given", nn.MLP, { hidden = { 3 } })
     fails("MLP: unknown option 'hiden', did you mean 'hidden'?; it knows n_in, hidden, n_out, activation, dropout, batch_norm, init, bias_init",
       nn.MLP, { n_in = 3, hiden = { 3 } })
+    fails("MLP: hidden is 5; it must be a list of sizes, { 400, 400 }", nn.MLP, { n_in = 3, hidden = 5 })
     fails("activation: there is no 'rleu', did you mean 'relu'?; there are relu, sigmoid, tanh, gelu, silu, mish, selu, leaky_relu, elu, "
       .. "softplus, hardtanh, hardsigmoid, hardswish, logsigmoid, softmax, log_softmax", nn.MLP, { n_in = 3, hidden = { 3 }, activation = "rleu" })
   end)

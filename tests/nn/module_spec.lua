@@ -197,6 +197,8 @@ describe("a state dict", function()
       state_with { bias = lt.zeros(3) }, { strict = false })
     fails("load_state_dict: 'bias' is a number in the state; it must be a tensor; nothing was loaded", net.load_state_dict, net,
       state_with { bias = 5 })
+    fails("load_state_dict: the state is a number; it must be a table of tensors by name", net.load_state_dict, net, 5)
+    fails("Parameter: its value is a number; it must be a tensor", nn.Parameter, 5)
     fails("load_state_dict: unknown option 'stric', did you mean 'strict'?; it knows strict", net.load_state_dict, net, {}, { stric = false })
     assert.same(before, net.bias:totable())
     net:load_state_dict({ bias = lt.tensor { 7, 8 }, other = lt.zeros(1) }, { strict = false })

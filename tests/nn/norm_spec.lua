@@ -70,6 +70,13 @@ describe("BatchNorm1d", function()
     assert.is_false(pcall(norm, lt.rand(4, 2)))
   end)
 
+  it("refuses sizes that are none, and a batch of one row", function()
+    fails("BatchNorm1d: channels is nil; it must be a whole number of at least 1", nn.BatchNorm1d)
+    fails("LayerNorm: the shape is a; it must be the size of the last dim, or a list of sizes", nn.LayerNorm, "a")
+    fails("BatchNorm1d (BatchNorm1d 2): batch_norm: [1, 2] has 1 value for each channel, and a spread needs 2; train with more rows, or use the "
+      .. "running statistics (eval)", nn.BatchNorm1d(2), lt.rand(1, 2))
+  end)
+
   it("gives gradients that finite differences confirm", function()
     local norm = nn.BatchNorm1d(2):to "float64"
     local x = lt.randn({ 4, 2 }, "float64"):requires_grad_()

@@ -12,7 +12,7 @@ local FieldEmbedding = Module.class "FieldEmbedding"
 function FieldEmbedding:init(options)
   options = bridge.options("FieldEmbedding", options, { "features", "dim", "linear", "fm", "update", "l2", "init", "dtype" })
   local names, sizes, offsets, rows = {}, {}, {}, 0
-  for i, feature in ipairs(options.features or {}) do
+  for i, feature in ipairs(type(options.features) == "table" and options.features or {}) do
     if feature.kind ~= "numeric" then
       if type(feature.size) ~= "number" then
         bridge.raise(("FieldEmbedding: feature %d has no size; give each categorical feature { name =, size = }"):format(i))

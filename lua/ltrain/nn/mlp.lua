@@ -12,6 +12,9 @@ local MLP = Module.class "MLP"
 function MLP:init(options)
   options = bridge.options("MLP", options, { "n_in", "hidden", "n_out", "activation", "dropout", "batch_norm", "init", "bias_init" })
   if type(options.n_in) ~= "number" then bridge.raise "MLP: n_in (the size of the last dim of its input) must be given" end
+  if options.hidden ~= nil and type(options.hidden) ~= "table" then
+    bridge.raise(("MLP: hidden is %s; it must be a list of sizes, { 400, 400 }"):format(tostring(options.hidden)))
+  end
   local layers, size = {}, options.n_in
   for _, n in ipairs(options.hidden or {}) do
     layers[#layers + 1] = Linear(size, n, { init = options.init, bias_init = options.bias_init })

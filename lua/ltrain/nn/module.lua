@@ -118,6 +118,7 @@ end
 
 ---A parameter: a tensor (or the shape of one to be initialised) that gradients are wanted for.
 function Module.Parameter(tensor)
+  if not is_tensor(tensor) then raise(("Parameter: its value is a %s; it must be a tensor"):format(type(tensor))) end
   return tensor:detach():clone():keep():requires_grad_()
 end
 
@@ -267,6 +268,7 @@ local function shape_text(t) return "[" .. table.concat(t.shape, ", ") .. "]" en
 ---@param options table|nil { strict = true }: false allows missing and extra names
 function Module:load_state_dict(state, options)
   options = bridge.options("load_state_dict", options, { "strict" })
+  if type(state) ~= "table" then raise(("load_state_dict: the state is a %s; it must be a table of tensors by name"):format(type(state))) end
   local mine, missing, extra, known = self:state_dict(), {}, {}, {}
   for _, entry in ipairs(mine) do
     known[entry.name] = true

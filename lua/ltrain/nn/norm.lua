@@ -11,6 +11,9 @@ local LayerNorm = Module.class "LayerNorm"
 function LayerNorm:init(shape, options)
   options = bridge.options("LayerNorm", options, { "eps", "affine" })
   self.shape = type(shape) == "number" and { shape } or shape
+  if type(self.shape) ~= "table" or #self.shape == 0 then
+    bridge.raise(("LayerNorm: the shape is %s; it must be the size of the last dim, or a list of sizes"):format(tostring(shape)))
+  end
   self.eps = options.eps or 1e-5
   if options.affine ~= false then
     self.weight = Module.Parameter(f.full(self.shape, 1))
@@ -32,6 +35,9 @@ local BatchNorm1d = Module.class "BatchNorm1d"
 ---@param options table|nil { eps = 1e-5, momentum = 0.1, affine = true }
 function BatchNorm1d:init(channels, options)
   options = bridge.options("BatchNorm1d", options, { "eps", "momentum", "affine" })
+  if type(channels) ~= "number" or channels < 1 or channels ~= math.floor(channels) then
+    bridge.raise(("BatchNorm1d: channels is %s; it must be a whole number of at least 1"):format(tostring(channels)))
+  end
   self.channels, self.eps, self.momentum = channels, options.eps or 1e-5, options.momentum or 0.1
   if options.affine ~= false then
     self.weight = Module.Parameter(f.full({ channels }, 1))

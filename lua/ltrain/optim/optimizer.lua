@@ -27,8 +27,8 @@ end
 ---Gives a pending optimizer its parameters. Called by model:compile.
 function Optimizer:bind(params, options)
   options = options or self.pending or {}
-  self.pending = nil
   bridge.options(self.name, options, self.options)
+  if type(params) ~= "table" then raise(("%s: the parameters are a %s; give a module or a list of tensors"):format(self.name, type(params))) end
   self.conversions = Module.conversions
   local lists = { { params = params } }
   if not Module.is_module(params) and type(params[1]) == "table" and params[1].params then lists = params end
@@ -57,6 +57,7 @@ function Optimizer:bind(params, options)
   end
   if count == 0 then raise(self.name .. ": there are no parameters to train") end
   groups.make_arena(self)
+  self.pending = nil
   return self
 end
 
