@@ -56,7 +56,7 @@ int lt_grad_norm(const lt_handle *const *grads, int n, double *out) {
     for (int64_t k = 0; k < chunks; k++) sums[k] = chunk_sum(parts, n, k);
     for (int64_t k = 0; k < chunks; k++) total += sums[k];
     lt_free(sums, (chunks + 1) * (int64_t)sizeof *sums);
-    *out = sqrt(total);
+    *out = lt_plain_nan(sqrt(total));
   }
   for (int i = 0; i < n; i++) lt_tensor_release(parts[i].t);
   lt_free(parts, bytes);

@@ -69,6 +69,7 @@ int lt_numel(const lt_handle *h, double *out);
 int lt_data(const lt_handle *h, void **out);         /* address of the first element */
 int lt_item_number(const lt_handle *h, double *out); /* the value of a one-element tensor */
 int lt_item_int64(const lt_handle *h, int64_t *out);
+double lt_number_at(int dtype, const void *data, int64_t index); /* an element; NaN in the one form that LuaJIT holds */
 bool lt_same_tensor(const lt_handle *a, const lt_handle *b);
 bool lt_shares_storage(const lt_handle *a, const lt_handle *b); /* views of the same bytes, perhaps others of them */
 bool lt_is_contiguous(const lt_handle *h);

@@ -216,11 +216,15 @@ static int one_element(const lt_handle *h, lt_tensor **t, const void **data) {
   return LT_OK;
 }
 
+double lt_number_at(int dtype, const void *data, int64_t index) {
+  return lt_plain_nan(lt_load_double(data, dtype, index));
+}
+
 int lt_item_number(const lt_handle *h, double *out) {
   lt_tensor *t;
   const void *data;
   LT_TRY(one_element(h, &t, &data));
-  *out = lt_load_double(data, t->dtype, 0);
+  *out = lt_number_at(t->dtype, data, 0);
   return LT_OK;
 }
 

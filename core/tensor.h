@@ -2,6 +2,7 @@
  * write these fields. */
 #pragma once
 #include "error.h"
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -74,6 +75,9 @@ void lt_f32_to_bf16(uint16_t *out, const float *in, int64_t n);
 void lt_f16_to_f32(float *out, const uint16_t *in, int64_t n);
 void lt_f32_to_f16(uint16_t *out, const float *in, int64_t n);
 double lt_load_double(const void *data, int dtype, int64_t i);
+/* LuaJIT keeps pointers and types in the payloads of NaNs and takes doubles from C as they are: each number that a
+ * script gets out of memory passes here, or a NaN of a file becomes a pointer of the file's choice. */
+static inline double lt_plain_nan(double v) { return v == v ? v : (double)NAN; }
 void lt_store_double(void *data, int dtype, int64_t i, double value);
 int64_t lt_load_int(const void *data, int dtype, int64_t i);
 void lt_store_int(void *data, int dtype, int64_t i, int64_t value);

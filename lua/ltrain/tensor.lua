@@ -126,6 +126,7 @@ for i = 0, 7 do pointer_types[i] = ffi.typeof(pointer_types[i]) end
 function methods.data(t)
   check(C.lt_data(t, scratch_pointer))
   return ffi.cast(pointer_types[t.dtype_], scratch_pointer[0])
+---Read floats that come from files with :item() or :totable(): LuaJIT takes some NaNs of a pointer for other values.
 end
 
 ---Tells the engine that the memory was written through x:data().
@@ -137,11 +138,13 @@ end
 ---The elements as nested Lua tables (a number for a scalar; booleans for bool).
 function methods.totable(t)
   t = f.detach(t)
-  local values = f.clone(t.dtype_ == C.LT_FLOAT16 and f.to(t, "float32") or t.dtype_ == C.LT_BFLOAT16 and f.to(t, "float32") or t)
+  local values = f.clone(t)
   local p, shape, ndim, at = methods.data(values), shape_of(t), t.ndim_, 0
-  local truth = t.dtype_ == C.LT_BOOL
+  local truth, dtype = t.dtype_ == C.LT_BOOL, t.dtype_
+  local float = dtype <= C.LT_FLOAT16
   local function value()
-    local v = p[at]
+    local v
+    if float then v = C.lt_number_at(dtype, p, at) else v = p[at] end
     at = at + 1
     if truth then return v ~= 0 end
     if type(v) == "cdata" and v > -9007199254740992LL and v < 9007199254740992LL then return tonumber(v) end

@@ -47,13 +47,12 @@ return function(t)
   local shape, ndim, n = t.shape, t.ndim_, t:numel()
   local elide = n > THRESHOLD
   local p, stride = nil, t:stride()
-  local float = t.dtype_ == C.LT_BFLOAT16 or t.dtype_ == C.LT_FLOAT16
-  local source = float and t:to "float32" or t
-  if float then stride = source:stride() end
-  if n > 0 then p = source:data() end
+  local float = t.dtype_ <= C.LT_FLOAT16
+  if n > 0 then p = t:data() end
   local positions, values = {}, {}
   for d = 1, ndim do positions[d] = shown(shape[d], elide) end
   local function value(offset)
+    if float then return C.lt_number_at(t.dtype_, p, offset) end
     local v = p[offset]
     if t.dtype_ == C.LT_BOOL then return v ~= 0 end
     if type(v) == "cdata" and v > -9007199254740992LL and v < 9007199254740992LL then v = tonumber(v) end
