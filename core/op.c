@@ -180,6 +180,18 @@ static int check_inplace(const lt_args *c, bool recorded) {
   return LT_OK;
 }
 
+/* An expanded tensor shows one element in many places: what a write leaves there would depend on its order. */
+static int check_places(const lt_args *c) {
+  const lt_tensor *o = c->out[0];
+  for (int d = 0; d < o->ndim; d++)
+    if (o->stride[d] == 0 && o->shape[d] > 1 && o->n > 0)
+      return lt_fail(LT_ERR_STATE,
+                     "%s_: the tensor is expanded, dim %d of %s shows the same elements %lld times, and cannot be "
+                     "written in place; write into x:clone()",
+                     c->op->name, d + 1, lt_shape_text(o), (long long)o->shape[d]);
+  return LT_OK;
+}
+
 /* The history of a view is that of its base when it was taken. */
 static int check_views(const lt_args *c) {
   for (int i = 0; i < c->n_in; i++) {
@@ -267,6 +279,7 @@ static bool wants_gradient(const lt_args *c) {
 static int run_and_record(lt_args *c) {
   bool recorded = wants_gradient(c);
   lt_node *node = NULL;
+  if (c->bound) LT_TRY(check_places(c));
   if (c->bound) LT_TRY(check_inplace(c, recorded));
   if (recorded) LT_TRY(check_views(c));
   int status = ready(c);
@@ -391,6 +404,7 @@ int lt_call(int id, const lt_handle *const *in, int n_in, const lt_attr *attr, l
   for (int i = 0; i < n_in && scalars >> i && i < 4 && status >= 0; i++)
     if (scalars >> i & 1) status = lt_tensor_scalar(attr->f[i], scalar_dtype(tensors, n_in, attr->f[i]), &tensors[i]);
   if (status >= 0) status = perform(&c, run_and_record);
+  if (status == LT_ERR_MEMORY) lt_fail_in(status, op->name);
   for (int i = 0; i < n_in && i < 4 && scalars >> i; i++)
     if (scalars >> i & 1) lt_tensor_release(tensors[i]);
   if (status >= 0 && !c.bound)

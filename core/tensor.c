@@ -33,15 +33,31 @@ static lt_tensor *take_header(void) {
 }
 
 void lt_contiguous_strides(int ndim, const int64_t *shape, int64_t *stride) {
-  int64_t step = 1;
+  uint64_t step = 1; /* wraps for sizes that count() is yet to refuse */
   for (int d = ndim - 1; d >= 0; d--) {
-    stride[d] = step;
-    step *= shape[d] > 1 ? shape[d] : 1;
+    stride[d] = (int64_t)step;
+    step *= shape[d] > 1 ? (uint64_t)shape[d] : 1;
   }
 }
 
+/* The number of elements. What is refused here cannot overflow later: neither n, nor strides (which skip sizes of 0).
+ */
+static int count(int ndim, const int64_t *shape, int64_t *n) {
+  int64_t extent = 1;
+  *n = 1;
+  for (int d = 0; d < ndim; d++) {
+    if (shape[d] < 0)
+      return lt_fail(LT_ERR_SHAPE, "tensor: size %lld of dim %d is negative", (long long)shape[d], d + 1);
+    if (__builtin_mul_overflow(extent, shape[d] ? shape[d] : 1, &extent) || extent > (int64_t)1 << 46)
+      return lt_fail(LT_ERR_MEMORY, "out of memory: a tensor of shape %s is larger than any memory",
+                     lt_dims_text(ndim, shape));
+    *n *= shape[d];
+  }
+  return LT_OK;
+}
+
 /* Takes over one reference to `storage`. */
-static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *shape, const int64_t *stride,
+static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *shape, int64_t n, const int64_t *stride,
                       int64_t offset, lt_tensor **out) {
   lt_tensor *t = take_header();
   if (!t) {
@@ -61,11 +77,8 @@ static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *s
   t->offset = offset;
   t->node = NULL;
   t->leaf = NULL;
-  t->n = 1;
-  for (int d = 0; d < ndim; d++) {
-    t->shape[d] = shape[d];
-    t->n *= shape[d];
-  }
+  t->n = n;
+  for (int d = 0; d < ndim; d++) t->shape[d] = shape[d];
   if (stride)
     for (int d = 0; d < ndim; d++) t->stride[d] = stride[d];
   else
@@ -75,17 +88,11 @@ static int new_header(lt_storage *storage, int dtype, int ndim, const int64_t *s
 }
 
 int lt_tensor_new(lt_backend *backend, int dtype, int ndim, const int64_t *shape, lt_tensor **out) {
-  int64_t n = 1;
-  for (int d = 0; d < ndim; d++) {
-    if (shape[d] < 0)
-      return lt_fail(LT_ERR_SHAPE, "tensor: size %lld of dim %d is negative", (long long)shape[d], d + 1);
-    if (__builtin_mul_overflow(n, shape[d], &n) || n > (int64_t)1 << 46)
-      return lt_fail(LT_ERR_MEMORY, "out of memory: a tensor of shape %s is larger than any memory",
-                     lt_dims_text(ndim, shape));
-  }
+  int64_t n;
   lt_storage *s;
+  LT_TRY(count(ndim, shape, &n));
   LT_TRY(lt_storage_new(backend, n * lt_dtype_size(dtype), &s));
-  return new_header(s, dtype, ndim, shape, NULL, 0, out);
+  return new_header(s, dtype, ndim, shape, n, NULL, 0, out);
 }
 
 int lt_tensor_like(const lt_tensor *t, lt_tensor **out) {
@@ -94,7 +101,9 @@ int lt_tensor_like(const lt_tensor *t, lt_tensor **out) {
 
 int lt_tensor_view(lt_tensor *base, int ndim, const int64_t *shape, const int64_t *stride, int64_t offset,
                    lt_tensor **out) {
-  LT_TRY(new_header(lt_storage_retain(base->storage), base->dtype, ndim, shape, stride, offset, out));
+  int64_t n;
+  LT_TRY(count(ndim, shape, &n));
+  LT_TRY(new_header(lt_storage_retain(base->storage), base->dtype, ndim, shape, n, stride, offset, out));
   (*out)->is_view = true;
   (*out)->rewrites = atomic_load_explicit(&base->storage->rewrites, memory_order_relaxed);
   return LT_OK;
@@ -160,6 +169,7 @@ static int fail_dead(const lt_handle *h) {
 }
 
 int lt_resolve(const lt_handle *h, lt_tensor **out) {
+  if (!h) return lt_fail(LT_ERR_ARGUMENT, "tensor: nil was given where a tensor is needed");
   if (!h->t_ || h->gen_ != h->t_->gen) {
     fail_dead(h);
     return LT_ERR_STATE;
@@ -206,6 +216,10 @@ int lt_data(const lt_handle *h, void **out) {
   return LT_OK;
 }
 
+double lt_number_at(int dtype, const void *data, int64_t index) {
+  return lt_plain_nan(lt_load_double(data, dtype, index));
+}
+
 static int one_element(const lt_handle *h, lt_tensor **t, const void **data) {
   void *p;
   LT_TRY(lt_resolve(h, t));
@@ -214,10 +228,6 @@ static int one_element(const lt_handle *h, lt_tensor **t, const void **data) {
   LT_TRY(lt_data(h, &p));
   *data = p;
   return LT_OK;
-}
-
-double lt_number_at(int dtype, const void *data, int64_t index) {
-  return lt_plain_nan(lt_load_double(data, dtype, index));
 }
 
 int lt_item_number(const lt_handle *h, double *out) {
@@ -240,7 +250,7 @@ bool lt_shares_storage(const lt_handle *a, const lt_handle *b) {
   lt_tensor *x, *y;
   return lt_resolve(a, &x) == LT_OK && lt_resolve(b, &y) == LT_OK && x->storage == y->storage;
 }
-bool lt_same_tensor(const lt_handle *a, const lt_handle *b) { return a->t_ == b->t_ && a->gen_ == b->gen_; }
+bool lt_same_tensor(const lt_handle *a, const lt_handle *b) { return a && b && a->t_ == b->t_ && a->gen_ == b->gen_; }
 bool lt_is_contiguous(const lt_handle *h) {
   lt_tensor *t;
   return lt_resolve(h, &t) == LT_OK && lt_tensor_is_contiguous(t);
@@ -263,10 +273,10 @@ const char *lt_tensor_device(const lt_handle *h) {
 int lt_from_memory(int dtype, int ndim, const int64_t *shape, void *data, void *owner, void *release, lt_handle *out) {
   lt_storage *s;
   lt_tensor *t;
-  int64_t n = 1;
-  for (int d = 0; d < ndim; d++) n *= shape[d];
+  int64_t n;
+  LT_TRY(count(ndim, shape, &n));
   LT_TRY(lt_storage_wrap(lt_backend_cpu(), data, n * lt_dtype_size(dtype), owner, (void (*)(void *))release, &s));
-  LT_TRY(new_header(s, dtype, ndim, shape, NULL, 0, &t));
+  LT_TRY(new_header(s, dtype, ndim, shape, n, NULL, 0, &t));
   lt_scope_link(t, NULL);
   lt_own(t, out);
   return LT_OK;
@@ -278,9 +288,9 @@ int lt_as_strided(const lt_handle *h, int ndim, const int64_t *shape, const int6
   LT_TRY(lt_resolve(h, &t));
   if (ndim < 0 || ndim > LT_MAX_DIMS)
     return lt_fail(LT_ERR_SHAPE, "as_strided: %d dims; a tensor has at most %d", ndim, LT_MAX_DIMS);
-  int64_t low = offset, high = offset, n = 1;
+  int64_t low = offset, high = offset, n;
+  LT_TRY(count(ndim, shape, &n));
   for (int d = 0; d < ndim; d++) {
-    n *= shape[d];
     int64_t reach = (shape[d] - 1) * stride[d];
     if (shape[d] > 0) *(reach < 0 ? &low : &high) += reach;
   }

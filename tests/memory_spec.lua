@@ -123,7 +123,7 @@ describe("the memory limit", function()
   end)
 
   it("holds for shapes beyond any memory", function()
-    fails("out of memory: a tensor of shape [1000000000, 1000000000] is larger than any memory", lt.zeros, 1e9, 1e9)
+    fails("zeros: out of memory: a tensor of shape [1000000000, 1000000000] is larger than any memory", lt.zeros, 1e9, 1e9)
     fails("zeros: size -1 of dim 2 is negative", lt.zeros, 2, -1)
   end)
 end)

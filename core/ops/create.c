@@ -72,12 +72,17 @@ const lt_op lt_op_full = {.name = "full",
                           .shape = shaped,
                           .cpu = full_cpu};
 
+static const double MOST_STEPS = (double)((int64_t)1 << 46); /* as tensor.c has it; beyond it a cast could overflow */
+
 static int arange_shape(lt_args *c) {
   double first = c->attr->f[0], last = c->attr->f[1], step = c->attr->f[2];
   if (step == 0 || !isfinite(first) || !isfinite(last) || !isfinite(step))
     return lt_fail(LT_ERR_ARGUMENT, "arange: from %g to %g by %g; the step must not be 0 and all must be finite", first,
                    last, step);
   double n = floor((last - first) / step + 1e-9) + 1;
+  if (n > MOST_STEPS)
+    return lt_fail(LT_ERR_ARGUMENT, "arange: from %g to %g by %g has %g numbers; no memory holds so many", first, last,
+                   step, n);
   int64_t size = n > 0 ? (int64_t)n : 0;
   return lt_out(c, 0, (int)c->attr->i[0], 1, &size);
 }

@@ -43,16 +43,21 @@ const lt_op lt_op_sum = {.name = "sum",
                          .backward = sum_rule};
 
 /* ---- sum_to(x, shape): the dims that broadcasting shape would have stretched are summed ---- */
-static int sum_to_shape(lt_args *c) { return lt_out(c, 0, c->in[0]->dtype, c->attr->n_list, c->attr->list); }
+static int sum_to_shape(lt_args *c) {
+  const lt_tensor *x = c->in[0];
+  int ndim = c->attr->n_list, lead = x->ndim - ndim;
+  bool fits = lead >= 0;
+  for (int d = 0; d < ndim && fits; d++) fits = c->attr->list[d] == 1 || c->attr->list[d] == x->shape[d + lead];
+  if (!fits)
+    return lt_fail(LT_ERR_SHAPE, "sum_to: %s does not come from broadcasting %s", lt_shape_text(x),
+                   lt_dims_text(ndim < LT_MAX_DIMS ? ndim : LT_MAX_DIMS, c->attr->list));
+  return lt_out(c, 0, x->dtype, ndim, c->attr->list);
+}
 static int sum_to_cpu(lt_args *c) {
   const lt_tensor *x = c->in[0], *o = c->out[0];
   bool reduce[LT_MAX_DIMS];
   int lead = x->ndim - o->ndim;
-  for (int d = 0; d < x->ndim; d++) {
-    if (d >= lead && o->shape[d - lead] != 1 && o->shape[d - lead] != x->shape[d])
-      return lt_fail(LT_ERR_SHAPE, "sum_to: %s does not come from broadcasting %s", lt_shape_text(x), lt_shape_text(o));
-    reduce[d] = d < lead || (o->shape[d - lead] == 1 && x->shape[d] != 1);
-  }
+  for (int d = 0; d < x->ndim; d++) reduce[d] = d < lead || (o->shape[d - lead] == 1 && x->shape[d] != 1);
   lt_reduction r;
   lt_reduction_of(x, reduce, &r);
   return sum_reduction(c, x, &r);

@@ -150,7 +150,8 @@ local function gather_list(spec, given, n)
 end
 
 ---Sorts out the arguments and runs the operator. `run` takes them checked and converted, in the signature's order.
-function M.call(spec, run, ...)
+---In place, the first is written into: a tensor also where the operator would take a number.
+function M.call(spec, run, in_place, ...)
   local given, n = { ... }, select("#", ...)
   while n > 0 and given[n] == nil do n = n - 1 end
   local options
@@ -184,7 +185,7 @@ function M.call(spec, run, ...)
         if a.kind == "number" then v = a.default end
       end
     else
-      v = convert[a.kind](spec, a, v, dims_of(spec, values))
+      v = convert[in_place and i == 1 and "tensor" or a.kind](spec, a, v, dims_of(spec, values))
     end
     values[i] = v
   end

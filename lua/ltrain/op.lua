@@ -110,7 +110,7 @@ local function entry($(args)$(rest))
     $(defaults)
     return run($(args))
   end
-  return slow.call(spec, run, $(args)$(rest))
+  return slow.call(spec, run, $(in_place), $(args)$(rest))
 end
 return entry, run
 ]]
@@ -150,6 +150,7 @@ local function generate(spec, in_place)
   for i, a in ipairs(spec.args) do
     args[i] = a.name
     checks[i] = usual(a)
+    if in_place and i == 1 then checks[i] = ("istype(H, %s)"):format(a.name) end -- a number cannot be written into
     stores[i] = store(a)
     if a.list then rest = ", ..." end
     local plain = a.kind == "tensor" or a.kind == "tensor?" or a.kind == "operand"
@@ -181,11 +182,12 @@ local function generate(spec, in_place)
     args = table.concat(args, ", "), usual = #checks > 0 and table.concat(checks, " and ") or "true",
     defaults = table.concat(defaults, " "), stores = table.concat(stores, "\n  "), n_in = spec.n_in, rest = rest,
     id = spec.id, n_out = spec.n_out, take = table.concat(take, "\n  "), names = table.concat(names, ", "),
+    in_place = in_place and true or false,
     flags = in_place and tonumber(C.LT_CALL_BOUND) or 0, first = args[1],
   }
   values.call = fill(in_place and IN_PLACE or spec.n_out > 1 and MANY_OUT or ONE_OUT, values)
   local text = fill(TEMPLATE, values)
-  if #args == 0 then text = text:gsub("slow%.call%(spec, run, %)", "slow.call(spec, run)") end
+  if #args == 0 then text = text:gsub("(slow%.call%(spec, run, %w+), %)", "%1)") end
   local chunk = assert(loadstring(text, "=ltrain." .. spec.name))
   return chunk(shared, spec, put_list, put_tensors)
 end
