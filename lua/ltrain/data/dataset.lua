@@ -19,6 +19,8 @@ Dataset.__index = function(_, name)
   fail("dataset: there is no method '%s'%s", tostring(name), near and (", did you mean '%s'?"):format(near) or "")
 end
 
+function Dataset.__call() raise "dataset: it is no iterator; write: for batch in data:iter() do" end
+
 -- source: makes batches (frame_source or tensors), or false for a table; plan: what the stages asked for; progress:
 -- where its loops are; about: { where =, schema =, features =, read =, frame = }.
 local function make(source, plan, about)
