@@ -15,33 +15,52 @@ end
 -- Smallest and largest value of the whole-number types.
 local RANGE = { int64 = { -2 ^ 63, 2 ^ 63 }, int32 = { -2 ^ 31, 2 ^ 31 - 1 }, uint8 = { 0, 255 } }
 
--- Writes row-major; every table of a level must have the same length.
+-- What a value is called in messages: its positions, "2,1".
+local function name_of(path, i)
+  if i then path = path == "" and tostring(i) or path .. "," .. i end
+  return path == "" and "the value" or "element " .. path
+end
+
+-- One value as the dtype holds it.
+local function checked(v, dtype, path, i)
+  if type(v) == "boolean" then v = v and 1 or 0 end
+  if type(v) ~= "number" and not is("int64_t", v) then
+    raise(("tensor: %s is a %s; it must be a number%s"):format(name_of(path, i), type(v), type(v) == "table" and " like its neighbours" or ""))
+  end
+  local range = RANGE[dtype]
+  if range then
+    local n = tonumber(v)
+    if n ~= math.floor(n) or n < range[1] or n > range[2] or (dtype == "int64" and type(v) == "number" and n == range[2]) then
+      raise(("tensor: %s is %.17g; %s holds whole numbers from %.0f to %s"):format(name_of(path, i), n, dtype, range[1],
+        dtype == "int64" and "9223372036854775807" or ("%.0f"):format(range[2])))
+    end
+  elseif dtype == "bool" then
+    v = v ~= 0 and 1 or 0
+  end
+  return v
+end
+
+-- Writes row-major; every table of a level must have the same length. Paths are made for messages and rows only.
 local function write(v, p, shape, depth, at, path, dtype)
   if depth > #shape then
-    if type(v) == "boolean" then v = v and 1 or 0 end
-    if type(v) ~= "number" and not is("int64_t", v) then
-      raise(("tensor: %s is a %s; it must be a number%s"):format(path == "" and "the value" or "element " .. path, type(v),
-        type(v) == "table" and " like its neighbours" or ""))
-    end
-    local range = RANGE[dtype]
-    if range then
-      local n = tonumber(v)
-      if n ~= math.floor(n) or n < range[1] or n > range[2] or (dtype == "int64" and type(v) == "number" and n == range[2]) then
-        raise(("tensor: %s is %.17g; %s holds whole numbers from %.0f to %s"):format(path == "" and "the value" or "element " .. path, n, dtype,
-          range[1], dtype == "int64" and "9223372036854775807" or ("%.0f"):format(range[2])))
-      end
-    elseif dtype == "bool" then
-      v = v ~= 0 and 1 or 0
-    end
-    p[at] = v
+    p[at] = checked(v, dtype, path)
     return at + 1
   end
-  if type(v) ~= "table" or #v ~= shape[depth] then
+  local n = shape[depth]
+  if type(v) ~= "table" or #v ~= n then
     raise(("tensor: %s has %s elements and its neighbours have %d; all must have the same length"):format(path == "" and "the table" or "row " .. path,
-      type(v) == "table" and #v or "no", shape[depth]))
+      type(v) == "table" and #v or "no", n))
   end
-  for i = 1, #v do at = write(v[i], p, shape, depth + 1, at, path == "" and tostring(i) or path .. "," .. i, dtype) end
-  return at
+  if depth < #shape then
+    for i = 1, n do at = write(v[i], p, shape, depth + 1, at, path == "" and tostring(i) or path .. "," .. i, dtype) end
+    return at
+  end
+  local plain = not RANGE[dtype] and dtype ~= "bool"
+  for i = 1, n do
+    local x = v[i]
+    p[at + i - 1] = plain and type(x) == "number" and x or checked(x, dtype, path, i)
+  end
+  return at + n
 end
 
 local function leaf_type(v)
