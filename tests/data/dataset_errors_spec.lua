@@ -8,7 +8,7 @@ describe("dataset", function()
     local d = rows_of(10)
     local function wrong(fn) return message(function() fn(d) end) end
     assert.equal("iter: the data set has no batches; call :batch(n) first", wrong(function() d:iter() end))
-    assert.equal("dataset: it is no iterator; write: for batch in data:iter() do", wrong(function() for _ in d do break end end))
+    assert.equal("dataset: it is no iterator; write: for batch in data:iter() do", wrong(function() for _ in d do assert(false) end end))
     assert.equal("dataset: there is no method 'shufle', did you mean 'shuffle'?", wrong(function() d:shufle() end))
     assert.equal("batch: the size is 0; it must be a whole number of at least 1", wrong(function() d:batch(0) end))
     assert.equal("batch: unknown option 'droplast', did you mean 'drop_last'?; it knows drop_last",
