@@ -101,6 +101,26 @@ describe("the memory limit", function()
     assert.equal(40, x.grad[1]:item())
   end)
 
+  it("is met with a retry that does nothing twice", function()
+    local x = lt.full({ MIB }, 3):requires_grad_()
+    local y = (x * x):sum() + (x:exp() * 0):sum()
+    local square = lt.arange(1, MIB):reshape(1024, 1024)
+    collectgarbage "stop"
+    for _ = 1, 4 do lt.zeros(2 * MIB) end -- 32 MiB of garbage
+    lt.memory_limit(lt.memory().live + 3 * MIB)
+    local before = lt.memory().live
+    y:backward() -- needs several blocks of 4 MiB
+    local gradient = x.grad[1]:item()
+    local collected = lt.memory().live < before
+    for _ = 1, 2 do lt.zeros(2 * MIB) end
+    lt.memory_limit(lt.memory().live + 3 * MIB)
+    square:add_(square:t()) -- a copy of what it reads and writes
+    collectgarbage "restart"
+    assert.is_true(collected)
+    assert.equal(6, gradient)
+    assert.same({ 2, 2 + 1025, 1024 * 1024 * 2 }, { square[{ 1, 1 }]:item(), square[{ 1, 2 }]:item(), square[{ 1024, 1024 }]:item() })
+  end)
+
   it("leaves an interrupted pass and a value written in place whole", function()
     local x = lt.full({ MIB }, 1):requires_grad_()
     local y = (x * 2):exp():sum()
