@@ -193,7 +193,7 @@ end
 ---@param options table|nil { grad = tensor, retain_graph = false, create_graph = false }
 function M.backward(t, options)
   options = bridge.options("backward", options, { "grad", "retain_graph", "create_graph" })
-  check_tensors("backward", "argument", { t })
+  bridge.expect("backward", "argument 1", t, "tensor")
   if options.grad ~= nil then check_tensors("backward", "gradient", { options.grad }) end
   local before = asked
   asked = nil -- inside a function that lt.grad runs, this pass adds to leaves all the same
@@ -222,7 +222,7 @@ function M.grad(y, xs, options)
   options = bridge.options("grad", options, { "grad", "retain_graph", "create_graph" })
   if ffi.istype(H, xs) then xs = { xs } end
   if type(xs) ~= "table" or #xs == 0 then raise "grad: give one tensor or a list of tensors to differentiate by" end
-  check_tensors("grad", "argument", { y })
+  bridge.expect("grad", "argument 1", y, "tensor")
   check_tensors("grad", "input", xs)
   if options.grad ~= nil then check_tensors("grad", "gradient", { options.grad }) end
   local n, before, wanted, inside = #xs, asked, xs, {}

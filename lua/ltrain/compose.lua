@@ -32,7 +32,7 @@ local function take(where, names, ...)
 end
 
 local function whole(where, name, v)
-  if type(v) ~= "number" or v ~= math.floor(v) then
+  if type(v) ~= "number" or v ~= math.floor(v) or math.abs(v) > 2 ^ 53 then
     raise(("%s: %s must be a whole number, got %s"):format(where, name, tostring(v)))
   end
   return v

@@ -127,6 +127,16 @@ function M.suggest(word, names, form)
   return near and (", did you mean " .. (form or "'%s'"):format(near) .. "?") or ""
 end
 
+---Raises unless `v` has the Lua type `kind`, or is a tensor where that is "tensor".
+---@param where string
+---@param what string "the path"
+---@param v any
+---@param kind string
+function M.expect(where, what, v, kind)
+  if kind == "tensor" and ffi.istype(M.handle, v) or type(v) == kind then return end
+  M.raise(("%s: %s is %s; it must be a %s"):format(where, what, v == nil and "nil" or "a " .. type(v), kind == "string" and "text" or kind))
+end
+
 ---Checks an options table against the names it may hold; an unknown key raises and suggests the nearest.
 ---@param where string what the options belong to, for the message
 ---@param options table|nil

@@ -5,6 +5,17 @@ local bridge = require "ltrain.ffi"
 local op = require "ltrain.op"
 local raise, is, H, f = bridge.raise, ffi.istype, bridge.handle, op.functions
 
+-- Only lists: a key that is no position, or a hole, would lose values.
+local function check_list(v)
+  if next(v, #v > 0 and #v or nil) == nil then return end -- nothing behind the last
+  local n = 0
+  for key in pairs(v) do
+    if type(key) ~= "number" then raise(("tensor: a table has the key '%s'; it must be a list of values"):format(tostring(key))) end
+    n = n + 1
+  end
+  if n ~= #v then raise "tensor: a list of values has a hole (nil) in it" end
+end
+
 local function measure(v, shape, depth)
   if type(v) ~= "table" then return end
   if depth > 8 then raise "tensor: tables are nested more than 8 deep" end
@@ -51,6 +62,7 @@ local function write(v, p, shape, depth, at, path, dtype)
     raise(("tensor: %s has %s elements and its neighbours have %d; all must have the same length"):format(path == "" and "the table" or "row " .. path,
       type(v) == "table" and #v or "no", n))
   end
+  check_list(v)
   if depth < #shape then
     for i = 1, n do at = write(v[i], p, shape, depth + 1, at, path == "" and tostring(i) or path .. "," .. i, dtype) end
     return at
@@ -64,7 +76,9 @@ local function write(v, p, shape, depth, at, path, dtype)
 end
 
 local function leaf_type(v)
-  while type(v) == "table" do v = v[1] end
+  for _ = 1, 9 do -- as deep as measure() allows; a table may hold itself
+    if type(v) == "table" then v = v[1] end
+  end
   return is("int64_t", v) and "int64" or type(v) == "boolean" and "bool" or "float32"
 end
 

@@ -67,7 +67,7 @@ end
 ---@param state table name -> tensor, or an ordered list of { name =, tensor = }
 ---@param metadata table|nil name -> string
 function M.save(path, state, metadata)
-  if type(path) ~= "string" then fail("save: the path is a %s; it must be a text", type(path)) end
+  bridge.expect("save", "the path", path, "string")
   local entries = entries_of(state)
   local out = ffi.new "lt_safetensors_writer *[1]"
   check(C.lt_safetensors_create(path, out))
@@ -81,6 +81,7 @@ end
 ---@return table state name -> tensor
 ---@return table metadata name -> string
 function M.load(path)
+  bridge.expect("load", "the path", path, "string")
   local out = ffi.new "lt_safetensors *[1]"
   check(C.lt_safetensors_open(path, out))
   local file = ffi.gc(out[0], C.lt_safetensors_close)

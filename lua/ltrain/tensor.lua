@@ -117,16 +117,19 @@ function methods.set_grad(t, grad)
 end
 
 ---Do both show the same memory, if not the same elements of it?
-function methods.shares_storage(t, other) return C.lt_shares_storage(t, other) end
+function methods.shares_storage(t, other)
+  bridge.expect("shares_storage", "the other", other, "tensor")
+  return C.lt_shares_storage(t, other)
+end
 
 local pointer_types = { [0] = "float *", "double *", "uint16_t *", "uint16_t *", "int64_t *", "int32_t *", "uint8_t *", "uint8_t *" }
 for i = 0, 7 do pointer_types[i] = ffi.typeof(pointer_types[i]) end
 
 ---A typed FFI pointer to the first element. Valid while the tensor lives; writes through it must be told: x:touch().
+---Read floats that come from files with :item() or :totable(): LuaJIT takes some NaNs of a pointer for other values.
 function methods.data(t)
   check(C.lt_data(t, scratch_pointer))
   return ffi.cast(pointer_types[t.dtype_], scratch_pointer[0])
----Read floats that come from files with :item() or :totable(): LuaJIT takes some NaNs of a pointer for other values.
 end
 
 ---Tells the engine that the memory was written through x:data().
@@ -206,6 +209,9 @@ function methods.type_as(t, other) return methods.to(t, like("type_as", other)) 
 -- x[{ {1, 3}, 2, {} }]: a range, one position, all of a dim.
 local function index_by(t, spec)
   local at = 1
+  for key in pairs(spec) do
+    if type(key) ~= "number" then raise(("index: the key has an entry '%s'; entries are positions, ranges or {}, in order of dims"):format(tostring(key))) end
+  end
   if #spec > t.ndim_ then raise(("index: %d entries; the tensor is %s"):format(#spec, shape_text(t))) end
   for i, s in ipairs(spec) do
     if type(s) == "number" then

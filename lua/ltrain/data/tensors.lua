@@ -76,6 +76,7 @@ function M.from_tensors(tensors)
 end
 
 local function read_idx(path)
+  bridge.expect("idx", "the file name", path, "string")
   local dtype, ndim, shape = ffi.new "int32_t[1]", ffi.new "int32_t[1]", ffi.new "int64_t[8]"
   local out = ffi.new "lt_buffer *[1]"
   check(C.lt_idx_read(path, dtype, ndim, shape, out))
