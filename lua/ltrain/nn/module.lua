@@ -301,9 +301,11 @@ end
 
 -- ---- training, in files of their own ----
 
----Ties the model to optimizer, loss and metrics; see compile.lua.
+---Ties the model to optimizer, loss and metrics; compile.lua tells more.
+---@param options table { optimizer =, loss = "bce_with_logits", metrics = { "auc" }, clip_norm =, input =, target =, normalize = "rows" }
 function Module:compile(options) return require "ltrain.compile"(self, options) end
----Trains; see fit.lua.
+---Trains a compiled model.
+---@param options table|nil { epochs = 1, validation_data = nil, callbacks = {}, verbose = true, initial_epoch = 1 }
 function Module:fit(dataset, options) return require "ltrain.fit"(self, dataset, options) end
 function Module:evaluate(dataset) return require("ltrain.evaluate").evaluate(self, dataset) end
 function Module:predict(dataset, options) return require("ltrain.evaluate").predict(self, dataset, options) end
