@@ -232,6 +232,23 @@ describe("an error inside a model", function()
     local ok, message = pcall(Outer(), lt.zeros(1, 9))
     assert.is_false(ok)
     assert.is_truthy(message:find("Outer.b (Linear 3 -> 3): linear: ", 1, true), message)
+    local Late = nn.class "Late"
+    function Late:init() self.inner = nn.Linear(2, 2) end
+    function Late:forward(x)
+      pcall(self.inner, lt.zeros(1, 9))
+      local y = x + lt.zeros(7)
+      return y
+    end
+    ok, message = pcall(Late(), lt.zeros(2))
+    assert.is_false(ok)
+    assert.is_truthy(message:find("Late (Late): add: ", 1, true), message)
+    local Waiting = nn.class "Waiting"
+    function Waiting:forward(x)
+      coroutine.yield()
+      return x
+    end
+    local co = coroutine.wrap(function() return Waiting()(lt.zeros(1)) end)
+    co()
     local plain
     ok, plain = pcall(function() local y = lt.zeros(2) + lt.zeros(3) return y end)
     assert.is_false(ok)

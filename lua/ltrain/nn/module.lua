@@ -14,8 +14,6 @@ local OWN = "__own" -- per instance: { names = {...}, kind = { name -> "paramete
 
 -- ---- the path of the module that is running, for error messages ----
 
-local path, depth = {}, 0
-
 local function describe(module)
   return module.extra_text and module:extra_text() or nil
 end
@@ -28,36 +26,29 @@ local function name_below(parent, child)
   return child[OWN].label or child.__class_name
 end
 
-local function path_text()
-  local names = { path[1][OWN].label or path[1].__class_name }
-  for i = 2, depth do names[i] = name_below(path[i - 1], path[i]) end
-  local last = path[depth]
-  local extra = describe(last)
-  return ("%s (%s%s)"):format(table.concat(names, "."), last.__class_name, extra and " " .. extra or "")
-end
+local function through(...) return ... end
 
-bridge.context = function() return depth > 0 and path_text() or nil end
+-- Calling a module. This is no tail call: the frame stays on the stack, where an error finds the modules that are running,
+-- whatever was caught, or left by a coroutine, before.
+local function call(self, ...) return through(self:forward(...)) end
 
-local function leave(ok, ...)
-  depth = 0
-  if not ok then error((...), 0) end
-  return ...
-end
-
-local function back_to(level, ...)
-  depth = level
-  return ...
-end
-
-local function call(self, ...)
-  if depth == 0 then -- the outermost call cleans up after an error
-    depth, path[1] = 1, self
-    return leave(pcall(self.forward, self, ...))
+bridge.context = function()
+  local running, level = {}, 2
+  while true do
+    local info = debug.getinfo(level, "f")
+    if not info then break end
+    if info.func == call then
+      local _, module = debug.getlocal(level, 1)
+      running[#running + 1] = module
+    end
+    level = level + 1
   end
-  local before = depth -- forward may leave it wrong when it catches errors of its parts
-  depth = before + 1
-  path[depth] = self
-  return back_to(before, self:forward(...))
+  local outer, inner = running[#running], running[1]
+  if not outer then return nil end
+  local names = { outer[OWN].label or outer.__class_name }
+  for i = #running - 1, 1, -1 do names[#names + 1] = name_below(running[i + 1], running[i]) end
+  local extra = describe(inner)
+  return ("%s (%s%s)"):format(table.concat(names, "."), inner.__class_name, extra and " " .. extra or "")
 end
 
 -- ---- instances ----
