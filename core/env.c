@@ -3,6 +3,7 @@
 #include "op.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -30,6 +31,15 @@ int lt_env_get(int index, const char **name, const char **value, const char **do
   *value = getenv(*name);
   *doc = variables[index].doc;
   return 1;
+}
+
+double lt_env_number(const char *name) {
+  const char *text = getenv(name);
+  char *end;
+  if (!text || !*text) return 0;
+  double value = strtod(text, &end);
+  while (isspace((unsigned char)*end)) end++;
+  return *end == 0 && isfinite(value) ? value : 0;
 }
 
 /* CPUs of the affinity mask, cut by the control group's quota (version 2: "max 100000" or "150000 100000"). */
@@ -76,9 +86,8 @@ static void start_pool(int n) {
 
 int lt_threads(void) {
   if (threads) return threads;
-  const char *text = getenv("LTRAIN_THREADS");
-  int n = text ? atoi(text) : 0;
-  start_pool(n > 0 && n <= 1024 ? n : usable_cores());
+  double n = lt_env_number("LTRAIN_THREADS");
+  start_pool(n >= 1 && n <= 1024 && n == floor(n) ? (int)n : usable_cores());
   return threads;
 }
 

@@ -39,11 +39,13 @@ static int64_t class_bytes(int c) {
   return ((int64_t)1 << log) + ((c - SMALL_CLASSES) % 4 + 1) * ((int64_t)1 << (log - 2));
 }
 
+/* Limits far beyond any memory stay where sums of sizes do not overflow. */
+static int64_t in_range(double bytes) { return bytes < 0x1p60 ? (int64_t)bytes : (int64_t)1 << 60; }
+
 /* LTRAIN_MEMORY_MIB, or the smaller of the machine's memory and the control group's limit (version 2, then 1). */
 static int64_t machine_limit(void) {
-  const char *text = getenv("LTRAIN_MEMORY_MIB");
-  double mib = text ? atof(text) : 0;
-  if (mib > 0) return (int64_t)(mib * 1048576);
+  double mib = lt_env_number("LTRAIN_MEMORY_MIB");
+  if (mib > 0) return in_range(mib * 1048576);
   int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   const char *files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
   for (int i = 0; i < 2; i++) {
@@ -198,6 +200,6 @@ void lt_memory_trim(void) {
 
 void lt_memory_set_limit(double bytes) {
   lt_spin_lock(&lock);
-  limit = bytes > 0 ? (int64_t)bytes : machine_limit();
+  limit = bytes > 0 ? in_range(bytes) : machine_limit();
   lt_spin_unlock(&lock);
 }

@@ -83,6 +83,7 @@ int64_t lt_load_int(const void *data, int dtype, int64_t i);
 void lt_store_int(void *data, int dtype, int64_t i, int64_t value);
 
 /* ---- memory.c: the caching allocator ---- */
+double lt_env_number(const char *name);   /* a variable that is wholly a finite number, else 0 */
 void *lt_alloc(int64_t bytes);            /* 64-byte aligned; NULL and a message when there is none */
 void lt_free(void *block, int64_t bytes); /* the same bytes as asked for */
 void lt_count_bytes(int64_t bytes);       /* memory that counts as live but is not lt_alloc's; negative: gone */
