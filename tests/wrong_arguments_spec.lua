@@ -14,6 +14,16 @@ describe("wrong arguments", function()
     fails("idx: the file name is a number; it must be a text", lt.data.idx, { 3 })
   end)
 
+  it("to models, as a damaged file may bring them", function()
+    local deepfm = require "ltrain.models.deepfm"
+    local features = { { name = "u", kind = "categorical", size = 9 } }
+    fails("FieldEmbedding: dim is x; it must be a whole number of at least 1", deepfm, { features = features, dim = "x", hidden = { 4 } })
+    fails("FieldEmbedding: feature 1 is 3; it must be a table { name =, size = }", deepfm, { features = { 3 }, dim = 2, hidden = { 4 } })
+    local saved = lt.schema({ label = "y", numeric = { "a" } }):to_table()
+    saved.fields[2].steps = "x"
+    fails('schema: the saved schema is damaged: the steps of "a"', function() require("ltrain.data.schema").from_table(saved) end)
+  end)
+
   it("to functions made of operators", function()
     local x = lt.ones { 2, 3 }
     fails("split: size must be a whole number, got inf", lt.split, x, math.huge)

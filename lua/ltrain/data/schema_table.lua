@@ -101,6 +101,7 @@ end
 
 local function read_steps(entry)
   local steps, learnt = {}, {}
+  if entry.steps ~= nil and type(entry.steps) ~= "table" then damaged('the steps of "%s"', entry.name) end
   for k, s in ipairs(entry.steps or {}) do
     local plain = type(s) == "table" and s.step == "log1p"
     local scaled = type(s) == "table" and (s.step == "standard" or s.step == "minmax") and type(s.shift) == "number"

@@ -13,6 +13,7 @@ function FieldEmbedding:init(options)
   options = bridge.options("FieldEmbedding", options, { "features", "dim", "linear", "fm", "update", "l2", "init", "dtype" })
   local names, sizes, offsets, rows = {}, {}, {}, 0
   for i, feature in ipairs(type(options.features) == "table" and options.features or {}) do
+    if type(feature) ~= "table" then bridge.raise(("FieldEmbedding: feature %d is %s; it must be a table { name =, size = }"):format(i, tostring(feature))) end
     if feature.kind ~= "numeric" then
       if type(feature.size) ~= "number" then
         bridge.raise(("FieldEmbedding: feature %d has no size; give each categorical feature { name =, size = }"):format(i))
@@ -22,6 +23,10 @@ function FieldEmbedding:init(options)
     end
   end
   if #names == 0 then bridge.raise "FieldEmbedding: features must name at least one categorical feature; schema:features() gives them" end
+  local dim = options.dim
+  if dim ~= nil and (type(dim) ~= "number" or dim ~= math.floor(dim) or dim < 1) then
+    bridge.raise(("FieldEmbedding: dim is %s; it must be a whole number of at least 1"):format(tostring(dim)))
+  end
   self.names, self.sizes, self.fields = names, sizes, #names
   self.dim, self.linear, self.fm = options.dim or 10, options.linear ~= false, options.fm ~= false
   embedding.setup(self, "FieldEmbedding", rows, self.dim + (self.linear and 1 or 0),
