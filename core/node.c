@@ -211,7 +211,7 @@ int lt_record(int64_t function, const lt_handle *const *in, int n_in, lt_handle 
   for (int i = 0; i < n_in; i++) lt_edge_to(&n->edges[i], in[i]->t_);
   for (int k = 0; k < n_out; k++) {
     t = out[k]->t_;
-    if (!lt_is_float(t->dtype)) continue;
+    if (!lt_is_float(t->dtype) || t->node) continue; /* t->node: given twice */
     t->node = lt_node_retain(n);
     t->out_index = k;
     t->requires_grad = true;

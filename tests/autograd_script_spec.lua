@@ -108,6 +108,22 @@ describe("lt.Function", function()
     assert.same({ false, true }, grads)
   end)
 
+  it("may give one tensor as two outputs, each with a gradient of its own, and frees its record", function()
+    local twice = lt.Function { forward = function(_, x)
+      local y = x * 1
+      return y, y
+    end, backward = function(_, g, h) return g * 10 + h end }
+    collectgarbage()
+    local before = lt.memory().nodes
+    local x = leaf { 1, 2 }
+    local a, b = twice(x)
+    ;(a * 2 + b * 3):sum():backward()
+    assert.same({ 23, 23 }, x.grad:totable())
+    a, b = nil, nil -- luacheck: ignore
+    collectgarbage()
+    assert.equal(before, lt.memory().nodes)
+  end)
+
   it("may hand an input through, and give second derivatives", function()
     local through = lt.Function { forward = function(_, x) return x end, backward = function(_, g) return g * 2 end }
     local x = leaf { 1, 2 }

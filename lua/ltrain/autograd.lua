@@ -111,7 +111,10 @@ local function serve_function(pass, fn, n)
   end
   local results = { fn(unpack(grads, 1, n)) }
   for i = 1, table.maxn(results) do
-    if results[i] then check(C.lt_backward_give(pass, i - 1, results[i])) end
+    if results[i] then
+      bridge.expect("function", "the gradient of input " .. i, results[i], "tensor")
+      check(C.lt_backward_give(pass, i - 1, results[i]))
+    end
   end
 end
 
@@ -260,12 +263,14 @@ function M.register_hook(t, fn)
 end
 
 -- Outputs made without recording get a history of their own; one that has a history already (an input handed through, a
--- parameter) is shown anew.
+-- parameter) or comes a second time is shown anew.
 local function fresh_outputs(where, outputs)
   for i = 1, table.maxn(outputs) do
     local t = outputs[i]
     if not ffi.istype(H, t) then raise(("%s: output %d is a %s; it must be a tensor"):format(where, i, type(t))) end
-    if t.requires_grad then outputs[i] = op.functions.detach(t) end
+    local again = t.requires_grad
+    for k = 1, i - 1 do again = again or outputs[k] == t end
+    if again then outputs[i] = op.functions.detach(t) end
   end
   return outputs
 end
