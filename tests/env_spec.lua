@@ -1,8 +1,9 @@
 --- The environment variables of the engine: what is no number is as if it were not set.
+local host = require "ltrain.host"
 local spec = require "ltrain.spec"
 
 local function read(assignment, code)
-  return (spec.run({ "env", assignment, "ltrain", "-e", "local lt = require 'ltrain' " .. code }):gsub("%s+$", ""))
+  return (spec.run({ "env", assignment, host.exe, "-e", "local lt = require 'ltrain' " .. code }):gsub("%s+$", ""))
 end
 
 describe("LTRAIN_THREADS", function()

@@ -19,9 +19,16 @@ describe("wrong arguments", function()
     local features = { { name = "u", kind = "categorical", size = 9 } }
     fails("FieldEmbedding: dim is x; it must be a whole number of at least 1", deepfm, { features = features, dim = "x", hidden = { 4 } })
     fails("FieldEmbedding: feature 1 is 3; it must be a table { name =, size = }", deepfm, { features = { 3 }, dim = 2, hidden = { 4 } })
-    local saved = lt.schema({ label = "y", numeric = { "a" } }):to_table()
-    saved.fields[2].steps = "x"
+    local saved = { format = "ltrain.schema", version = 1, fields = {
+      { name = "y", from = "y", role = "label", wants = "number" },
+      { name = "a", from = "a", role = "numeric", wants = "number", steps = "x" } } }
     fails('schema: the saved schema is damaged: the steps of "a"', function() require("ltrain.data.schema").from_table(saved) end)
+  end)
+
+  it("from functions of the script in backward", function()
+    local broken = lt.Function { forward = function(_, x) return x * 2 end, backward = function() return "x" end }
+    local y = broken(lt.ones({ 2 }):requires_grad_()):sum()
+    fails("function: the gradient of input 1 is a string; it must be a tensor", y.backward, y)
   end)
 
   it("to functions made of operators", function()
