@@ -232,45 +232,46 @@ describe("methods and properties", function()
   end)
 end)
 
--- The line of the innermost function named f in this file.
+-- The line that function f begins on.
 local function line_of(f) return debug.getinfo(f, "S").linedefined end
 
 describe("the place of an error", function()
   local x = lt.tensor { 1, 2 }
   local y = lt.tensor { 1, 2, 3 }
   -- A call in `return f()` leaves no frame of its own behind, so that Lua cannot tell its line.
-  for name, f in pairs { -- each error is on the line after its function's first
-    operator = function()
+  for _, case in ipairs { -- each error is on the line after its function's first
+    { "operator", function()
       return x + y
-    end,
-    method = function()
+    end },
+    { "method", function()
       local _ = x:add(y)
-    end,
-    ["function"] = function()
+    end },
+    { "function", function()
       local _ = lt.add(x, y)
-    end,
-    index = function()
+    end },
+    { "index", function()
       return x[9]
-    end,
-    assignment = function()
+    end },
+    { "assignment", function()
       x[9] = 1
-    end,
-    ["a name"] = function()
+    end },
+    { "a name", function()
       return x:softmex()
-    end,
-    comparison = function()
+    end },
+    { "comparison", function()
       return x < y
-    end,
-    composed = function()
+    end },
+    { "composed", function()
       local _ = lt.split(x, -1)
-    end,
-    options = function()
+    end },
+    { "options", function()
       local _ = x:sum { dims = 1, keepdimm = true }
-    end,
-    ["no_grad"] = function()
+    end },
+    { "no_grad", function()
       local _ = lt.no_grad(lt.add, x, y)
-    end,
+    end },
   } do
+    local name, f = case[1], case[2]
     it("is the user's line: " .. name, function()
       local ok, raised = pcall(f)
       assert.is_false(ok)
