@@ -161,6 +161,13 @@ function M.call(spec, run, in_place, ...)
     n = n - 1
     local names = {}
     for i, a in ipairs(spec.args) do names[i] = a.name end
+    if spec.args.dims and not spec.args.dim and options.dim ~= nil and options.dims == nil then -- one dim may be called so
+      local renamed = { dims = options.dim }
+      for key, value in pairs(options) do
+        if key ~= "dim" then renamed[key] = value end
+      end
+      options = renamed
+    end
     bridge.options(spec.name, options, names)
   end
   given, n = gather_list(spec, given, n)

@@ -50,7 +50,7 @@ end
 ---@param model table
 ---@param options table { optimizer = lt.optim.Adam { lr = 1e-3 }, loss = "bce_with_logits" or function(output, target,
 --- weight) -> loss, divisor, metrics = { "auc" }, clip_norm = nil, input = nil, target = nil, normalize = "rows" }
-return function(model, options)
+local function compile(model, options)
   options = bridge.options("compile", options, OPTIONS)
   local optimizer = options.optimizer
   if not optimizer then raise "compile: optimizer must be given, for instance lt.optim.Adam { lr = 1e-3 }" end
@@ -70,3 +70,5 @@ return function(model, options)
     input = picker("input", options.input, default_input), target = picker("target", options.target, default_target) })
   return model
 end
+
+return setmetatable({ default_input = default_input }, { __call = function(_, ...) return compile(...) end })

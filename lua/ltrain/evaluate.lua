@@ -81,7 +81,8 @@ end
 ---@return userdata tensor
 function M.predict(model, dataset, options)
   options = bridge.options("predict", options, { "logits" })
-  local c = M.compiled_of(model, "predict")
+  local c = rawget(model, "compiled") or { input = require("ltrain.compile").default_input,
+    loss_name = rawget(model, "gives_logits") and "bce_with_logits" or "none" } -- a model that was only loaded
   M.check_dataset(dataset, "predict")
   local plan = dataset.plan
   if plan and plan.shuffle then

@@ -44,9 +44,19 @@ local function weighted(each, weight, count, by_weights, part)
   return divisor > 0 and sum / divisor or sum * 0, divisor
 end
 
+-- A label of 2 would train, to nonsense.
+local function check_labels(target)
+  local outside = op.functions.logical_or(op.functions.lt(target, 0), op.functions.gt(target, 1))
+  if not outside:any():item() then return end
+  local at = outside:reshape(-1):uint8():argmax():item() + 1
+  fail("bce_with_logits: the label of row %d of the batch is %.9g; labels lie between 0 and 1 (schema label = { column, at_least = ... } makes them)",
+    at, target:reshape(-1)[at]:item())
+end
+
 local function elementwise(name, by_weights)
   local loss = op.functions[OPERATORS[name]]
   return function(output, target, weight)
+    if name == "bce_with_logits" then check_labels(target) end
     local shape = target.shape
     if #output.shape ~= #shape and alike(output.shape, shape) then output = output:reshape(shape) end
     local count = output:numel()

@@ -29,6 +29,8 @@ local function shape_of(t)
 end
 local SHAPE = { __tostring = function(shape) return "[" .. table.concat(shape, ", ") .. "]" end } -- for print(x.shape)
 function properties.shape(t) return setmetatable(shape_of(t), SHAPE) end
+function properties.ndim(t) return t.ndim_ end
+function properties.T(t) return methods.t(t) end
 function properties.dtype(t) return bridge.dtype_names[t.dtype_] end
 function properties.device(t)
   check(C.lt_check(t))
@@ -163,6 +165,8 @@ function methods.totable(t)
   check(C.lt_check(values)) -- this use keeps the memory alive until here
   return result
 end
+
+methods.tolist = methods.totable
 
 ---Backward from this tensor; see autograd.lua.
 function methods.backward(t, options)

@@ -32,6 +32,7 @@ function M.common(self, config, name)
   self.n_numeric = #M.numeric(config.features)
   if self.n_numeric > 0 then self.numeric_weight = Module.Parameter(op.functions.zeros { self.n_numeric }) end
   rawset(self, "model_name", name)
+  rawset(self, "gives_logits", true) -- predict turns them into probabilities
   local saved = {}
   for key, value in pairs(config) do saved[key] = value end
   saved.features = {}

@@ -14,6 +14,7 @@ function Sequential:init(...)
   for i, module in ipairs(list) do
     if not Module.is_module(module) then bridge.raise(("Sequential: element %d is a %s; it must be a module"):format(i, type(module))) end
     self[tostring(i)] = module
+    rawset(self, i, module) -- net[1] as well
   end
   self.n = #list
 end
