@@ -75,6 +75,11 @@ void lt_f32_to_bf16(uint16_t *out, const float *in, int64_t n);
 void lt_f16_to_f32(float *out, const uint16_t *in, int64_t n);
 void lt_f32_to_f16(uint16_t *out, const float *in, int64_t n);
 double lt_load_double(const void *data, int dtype, int64_t i);
+/* Arithmetic of whole numbers in tensors wraps round, as the field expects; C leaves overflow of signed ones undefined.
+ */
+static inline int64_t lt_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline int64_t lt_wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+static inline int64_t lt_wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 /* LuaJIT keeps pointers and types in the payloads of NaNs and takes doubles from C as they are: each number that a
  * script gets out of memory passes here, or a NaN of a file becomes a pointer of the file's choice. */
 static inline double lt_plain_nan(double v) { return v == v ? v : (double)NAN; }

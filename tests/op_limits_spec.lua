@@ -71,3 +71,34 @@ describe("in place", function()
     fails("pow: a must be a tensor, got the number 2; signature: pow(a: operand, b: operand)", lt.pow_, 2, 3)
   end)
 end)
+
+describe("whole numbers", function()
+  -- Expected values are two's complement worked by hand: sums, differences and products modulo 2^64, 2^32 and 2^8.
+  local LOW, HIGH = -9223372036854775807LL - 1, 9223372036854775807LL
+  local function ints(list) return lt.tensor(list, "int64") end
+  local function equal(expected, t)
+    local all = (t:eq(lt.tensor(expected, t.dtype))):all():item()
+    assert.is_true(all, tostring(t))
+  end
+
+  it("wrap round in arithmetic", function()
+    local x = ints { LOW, HIGH, -3LL }
+    equal({ LOW, -HIGH, 3LL }, -x)
+    equal({ LOW, HIGH, 3LL }, x:abs())
+    equal({ 0LL, 1LL, 9LL }, x:square())
+    equal({ HIGH, HIGH - 1, -4LL }, x - 1 + 0 * x)
+    equal({ LOW + 1, LOW, -2LL }, x + 1)
+    equal({ 0LL, -2LL, -6LL }, x * 2)
+    equal({ 6LL, 0LL, 4LL }, x:mod(7)) -- -2^63 = -1317624576693539402 * 7 + 6
+    equal({ 254, 254 }, lt.tensor({ 255, 255 }, "uint8") + lt.tensor({ 255, 255 }, "uint8"))
+    equal({ -2 }, lt.tensor({ 2 ^ 31 - 1 }, "int32") + lt.tensor({ 2 ^ 31 - 1 }, "int32"))
+  end)
+
+  it("wrap round where rows are added", function()
+    local ids = lt.tensor({ 0, 0, 0 }, "int64")
+    equal({ HIGH - 2 }, lt.zeros({ 1 }, "int64"):index_add(ids, ints { HIGH, HIGH, HIGH })) -- 3 * 2^63 - 3
+    equal({ HIGH - 2, 0LL, 0LL }, lt.zeros({ 3 }, "int64"):scatter_add(1, ids, ints { HIGH, HIGH, HIGH }))
+    equal({ 2 ^ 31 - 3 }, lt.zeros({ 1 }, "int32"):index_add(ids, lt.full({ 3 }, 2 ^ 31 - 1, "int32")))
+    equal({ HIGH - 2 }, ints({ HIGH, HIGH, HIGH }):sum():reshape(1))
+  end)
+end)

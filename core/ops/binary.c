@@ -14,7 +14,7 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 static int64_t int_mod(int64_t a, int64_t b) {
-  return b == 0 || b == -1 ? (floor_quotient(0, b), 0) : a - floor_quotient(a, b) * b;
+  return b == 0 || b == -1 ? (floor_quotient(0, b), 0) : lt_wrap_sub(a, lt_wrap_mul(floor_quotient(a, b), b));
 }
 static int64_t int_pow(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;

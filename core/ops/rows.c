@@ -51,8 +51,8 @@ enum { AHEAD = 8 }; /* rows fetched before their turn: they lie anywhere */
   }
 ADD_ROWS(float)
 ADD_ROWS(double)
-ADD_ROWS(int64_t)
-ADD_ROWS(int32_t)
+ADD_ROWS(uint64_t) /* whole numbers wrap round */
+ADD_ROWS(uint32_t)
 ADD_ROWS(uint8_t)
 
 typedef void (*row_adder)(const row_sum *, int64_t, int64_t, int64_t, int64_t);
@@ -60,8 +60,8 @@ static row_adder adder_of(int dtype) {
   switch (dtype) {
   case LT_FLOAT32: return add_rows_float;
   case LT_FLOAT64: return add_rows_double;
-  case LT_INT64: return add_rows_int64_t;
-  case LT_INT32: return add_rows_int32_t;
+  case LT_INT64: return add_rows_uint64_t;
+  case LT_INT32: return add_rows_uint32_t;
   case LT_UINT8: return add_rows_uint8_t;
   default: return NULL;
   }

@@ -144,8 +144,8 @@ static void add_walk(walk *w, lt_tensor *out, const lt_tensor *source) {
   switch (out->dtype) {
   case LT_FLOAT32: ADD(float)
   case LT_FLOAT64: ADD(double)
-  case LT_INT64: ADD(int64_t)
-  case LT_INT32: ADD(int32_t)
+  case LT_INT64: ADD(uint64_t)
+  case LT_INT32: ADD(uint32_t)
   case LT_UINT8: ADD(uint8_t)
   default:
     WALK_BOTH(w, lt_store_double(to, out->dtype, place,

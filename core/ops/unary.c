@@ -37,6 +37,13 @@
   }
 HELPERS(float, float)
 HELPERS(double, double)
+static inline float minus_float(float x) { return -x; }
+static inline double minus_double(double x) { return -x; }
+static inline int64_t minus_int(int64_t x) { return lt_wrap_sub(0, x); }
+static inline float times_float(float a, float b) { return a * b; }
+static inline double times_double(double a, double b) { return a * b; }
+#define lt_minus(x) _Generic((x), float : minus_float, int64_t : minus_int, default : minus_double)(x)
+#define lt_times(a, b) _Generic((a), float : times_float, int64_t : lt_wrap_mul, default : times_double)(a, b)
 #define CHOOSE(f, x) _Generic((x), float : f##_float, default : f##_double)(x)
 #define lt_softplus(x) CHOOSE(softplus, x)
 #define lt_sigmoid(x) CHOOSE(sigmoid, x)
