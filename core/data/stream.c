@@ -24,6 +24,11 @@ static int read_file(lt_stream *s, void *out, int64_t capacity, int64_t *got) {
     }
     ssize_t n = read(s->fd, out, (size_t)capacity);
     if (n >= 0) {
+      if (n == 0 && s->packed_bytes < s->size)
+        return lt_fail(LT_ERR_IO,
+                       "%s: ends at byte %lld while it is read and had %lld bytes before; somebody is writing it, try "
+                       "again",
+                       s->path, (long long)s->packed_bytes, (long long)s->size);
       s->packed_bytes += n;
       *got = n;
       return LT_OK;
@@ -97,6 +102,7 @@ static int prepare(lt_stream *s) {
   struct stat st;
   if (fstat(s->fd, &st) < 0) return lt_fail(LT_ERR_IO, "%s: cannot be examined: %s", s->path, strerror(errno));
   if (S_ISDIR(st.st_mode)) return lt_fail(LT_ERR_IO, "%s: a folder; name a file in it", s->path);
+  if (S_ISREG(st.st_mode)) s->size = st.st_size;
   if (S_ISREG(st.st_mode))
     posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   else if ((s->cancel_fd = eventfd(0, EFD_CLOEXEC)) < 0)

@@ -17,6 +17,7 @@ extern const lt_unpacker lt_unpacker_gzip, lt_unpacker_zlib, lt_unpacker_xz, lt_
 struct lt_stream {
   char *path;
   int fd;
+  int64_t size;  /* of a regular file when it was opened, else 0: fewer bytes mean that it was cut meanwhile */
   int cancel_fd; /* readable once somebody cancels; -1 for regular files, which never keep a reader waiting */
   const lt_unpacker *unpacker; /* NULL: plain */
   void *state;                 /* the unpacker's own */

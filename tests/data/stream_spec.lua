@@ -49,6 +49,25 @@ describe("streams", function()
   end)
   after_each(function() scratch.remove(folder) end)
 
+  it("tell a file that is cut while it is read from one that ends", function()
+    local text = text_of(40000)
+    scratch.write(path, text)
+    local out, got, buffer = ffi.new "lt_stream *[1]", ffi.new "int64_t[1]", ffi.new "char[1000]"
+    assert.equal(0, C.lt_stream_open(path, out))
+    local stream = ffi.gc(out[0], C.lt_stream_close)
+    assert.equal(0, C.lt_stream_read(stream, buffer, 1000, got))
+    scratch.write(path, "1,2\n")
+    local status, total = 0, 0
+    while status == 0 and got[0] > 0 do
+      total = total + tonumber(got[0])
+      status = C.lt_stream_read(stream, buffer, 1000, got)
+    end
+    assert.is_true(total < #text)
+    assert.equal(("%s: ends at byte %d while it is read and had %d bytes before; somebody is writing it, try again"):format(
+      path, total, #text), ffi.string(C.lt_last_error()))
+    assert.is_true(status < 0)
+  end)
+
   it("give plain files as they are, empty ones too", function()
     for _, text in ipairs { "", "x", "x^2,y\n1,2\n", "BZhello", text_of(40000) } do
       scratch.write(path, text)
