@@ -11,6 +11,7 @@ describe("dataset", function()
     assert.equal("dataset: it is no iterator; write: for batch in data:iter() do", wrong(function() for _ in d do assert(false) end end))
     assert.equal("dataset: there is no method 'shufle', did you mean 'shuffle'?", wrong(function() d:shufle() end))
     assert.equal("batch: the size is 0; it must be a whole number of at least 1", wrong(function() d:batch(0) end))
+    assert.equal("batch: the size is inf; it must be a whole number of at least 1", wrong(function() d:batch(math.huge) end))
     assert.equal("batch: unknown option 'droplast', did you mean 'drop_last'?; it knows drop_last",
       wrong(function() d:batch(3, { droplast = true }) end))
     assert.equal("batch: the data set has batches already", wrong(function() d:batch(3):batch(4) end))

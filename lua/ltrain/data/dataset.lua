@@ -50,7 +50,7 @@ end
 Dataset.with = with
 
 local function whole(what, name, v, least)
-  if type(v) ~= "number" or v ~= math.floor(v) or v < least then
+  if type(v) ~= "number" or v ~= math.floor(v) or v < least or v > 2 ^ 53 then
     fail("%s: %s is %s; it must be a whole number of at least %d", what, name, tostring(v), least)
   end
   return v
