@@ -9,9 +9,9 @@ local function piped(lines)
   local file = assert(io.open(path, "w"))
   file:write(lines)
   file:close()
-  local output, status = spec.run { "/bin/sh", "-c", ("'%s' <'%s'"):format(host.exe, path) }
+  local output, status, signal = spec.run { "/bin/sh", "-c", ("'%s' <'%s'"):format(host.exe, path) }
   os.remove(path)
-  return output, status
+  return output, status, signal
 end
 
 describe("a session from a pipe", function()
@@ -48,6 +48,15 @@ n
   it("stops at the first error, which has the line", function()
     local output, status = piped "1\nlocal t\nt.x = 1\n2\n"
     assert.are.equal("1\nstdin:1: attempt to index upvalue 't' (a nil value)\n", output)
+    assert.are.equal(1, status)
+  end)
+
+  it("says that the stack overflowed, and that an error cannot be shown", function()
+    local output, status, signal = piped "function f() return 1 + f() end\nf()\n"
+    assert.is_truthy(output:find "^[^\n]*stack overflow\n$", output) -- one line: where, if the handler had room for it
+    assert.are.same({ 1, "" }, { status, signal })
+    output, status = piped "error(setmetatable({}, { __tostring = function() error() end }))\n"
+    assert.is_truthy(output:find("(an error object that cannot be shown: its __tostring fails)", 1, true))
     assert.are.equal(1, status)
   end)
 

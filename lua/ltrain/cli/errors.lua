@@ -28,7 +28,10 @@ end
 function M.message(message)
   if type(message) == "string" then return message end
   local meta = getmetatable(message)
-  if type(meta) == "table" and meta.__tostring then return tostring(message) end
+  if type(meta) == "table" and meta.__tostring then
+    local ok, text = pcall(tostring, message)
+    return ok and type(text) == "string" and text or "(an error object that cannot be shown: its __tostring fails)"
+  end
   if type(message) == "number" then return tostring(message) end
   return "(an error object: " .. tostring(message) .. ")"
 end
@@ -40,12 +43,14 @@ function M.caught(message)
   local interrupted = host.take_interrupt()
   local progress = package.loaded["ltrain.progress"]
   if progress then progress.end_line() end -- a message does not begin in the middle of a live line
-  local frames = user_frames(3)
+  -- A full stack leaves its handler little room, and LuaJIT crashes when that runs out: no walk over its frames.
+  local full = type(message) == "string" and message:find("stack overflow", 1, true)
+  local frames = full and {} or user_frames(3)
   if interrupted then
     return { text = "interrupted" .. (frames[1] and " at " .. frames[1].at or ""), interrupted = true }
   end
   local text = M.message(message)
-  if (os.getenv("LTRAIN_DEBUG") or "0") ~= "0" then
+  if not full and (os.getenv("LTRAIN_DEBUG") or "0") ~= "0" then
     return { text = debug.traceback(text, 2), interrupted = false }
   end
   if #frames > 1 or (frames[1] and not text:find(frames[1].at, 1, true)) then
@@ -60,6 +65,16 @@ function M.caught(message)
     text = table.concat(lines, "\n")
   end
   return { text = text, interrupted = false }
+end
+
+jit.off(M.caught, true) -- a trace compiled in the handler wants room on the stack, too
+
+---What xpcall gave for a failure, made whole: where the stack had no room left even for the handler, it is LuaJIT's own text.
+---@param failure any
+---@return { text: string, interrupted: boolean }
+function M.whole(failure)
+  if type(failure) == "table" and type(failure.text) == "string" then return failure end
+  return { text = "stack overflow or out of memory, so that the place of the error is lost: " .. M.message(failure), interrupted = false }
 end
 
 return M

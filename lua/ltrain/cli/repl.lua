@@ -49,6 +49,8 @@ local function run(state, source)
     return failure
   end)
   if ok then return 0 end
+  host.set_interruptible(false)
+  failure = require("ltrain.cli.errors").whole(failure)
   complain(failure.text)
   return failure.interrupted and 130 or 1
 end
