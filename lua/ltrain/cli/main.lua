@@ -54,9 +54,11 @@ end
 local function run(chunk, name, first)
   arg = { [0] = name, [-1] = host.exe }
   for i = first, #args do arg[#arg + 1] = args[i] end
-  local handler = function(message) return require("ltrain.cli.errors").caught(message) end
+  local errors = require "ltrain.cli.errors" -- now: when the stack is full no module loads any more
+  local handler = function(message) return errors.caught(message) end
   local ok, failure = xpcall(chunk, handler, unpack(args, first))
   if ok then return host.take_interrupt() and 130 or 0 end -- caught by the script, yet not to the end
+  failure = errors.whole(failure)
   return fail(failure.text, failure.interrupted and 130 or 1)
 end
 

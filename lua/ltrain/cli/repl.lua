@@ -4,6 +4,7 @@
 
 local host = require "ltrain.host"
 local session = require "ltrain.cli.session"
+local errors = require "ltrain.cli.errors" -- now: when the stack is full no module loads any more
 
 local M = {}
 
@@ -44,13 +45,13 @@ local function run(state, source)
     entry()
     host.set_interruptible(false)
   end, function(problem)
-    local failure = require("ltrain.cli.errors").caught(problem)
+    local failure = errors.caught(problem)
     host.set_interruptible(false)
     return failure
   end)
   if ok then return 0 end
   host.set_interruptible(false)
-  failure = require("ltrain.cli.errors").whole(failure)
+  failure = errors.whole(failure)
   complain(failure.text)
   return failure.interrupted and 130 or 1
 end
