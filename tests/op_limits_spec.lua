@@ -30,6 +30,17 @@ describe("sizes", function()
   end)
 end)
 
+describe("empty", function()
+  it("holds truth values where it is bool, not any bytes", function()
+    for _ = 1, 3 do
+      local used = lt.full({ 64 }, 77, "uint8") -- leaves a block with bytes of 77 behind
+      used = nil -- luacheck: ignore
+      collectgarbage()
+      assert.equal(0, lt.empty({ 64 }, "bool"):sum():item())
+    end
+  end)
+end)
+
 describe("sum_to", function()
   it("refuses a shape that broadcasting could not have stretched", function()
     fails("sum_to: [] does not come from broadcasting [4, 1, 3]", function() return lt.tensor(1):sum_to { 4, 1, 3 } end)

@@ -45,16 +45,14 @@ static int fill_with(lt_tensor *o, double value) {
   return LT_OK;
 }
 
-static int nothing(lt_args *c) {
-  (void)c;
-  return LT_OK;
-}
+/* Any bytes are numbers, but a truth value is 0 or 1. */
+static int empty_cpu(lt_args *c) { return c->out[0]->dtype == LT_BOOL ? fill_with(c->out[0], 0) : LT_OK; }
 const lt_op lt_op_empty = {.name = "empty",
                            .signature = "empty(shape: ints, dtype: dtype = float32)",
                            .doc = "A tensor whose values are not set.",
                            .flags = LT_OP_NO_GRADIENT | LT_OP_NO_METHOD,
                            .shape = shaped,
-                           .cpu = nothing};
+                           .cpu = empty_cpu};
 
 static int zeros_cpu(lt_args *c) { return fill_with(c->out[0], 0); }
 const lt_op lt_op_zeros = {.name = "zeros",
