@@ -38,6 +38,10 @@ describe("wrong arguments", function()
     fails("roll: shift must be a whole number, got inf", lt.roll, x, math.huge)
   end)
 
+  it("to operators of lists, with a hole", function()
+    fails("stack: element 1 of tensors must be a tensor, got nothing", lt.stack, { nil, lt.ones { 2 } })
+  end)
+
   it("to lt.tensor", function()
     fails("tensor: a table has the key 'a'; it must be a list of values", lt.tensor, { a = 1 })
     fails("tensor: a table has the key 'n'; it must be a list of values", lt.tensor, { { 1, 2 }, { 1, 2, n = 2 } })

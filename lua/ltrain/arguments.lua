@@ -72,7 +72,8 @@ end
 function convert.tensors(spec, a, v)
   if type(v) ~= "table" or #v == 0 then fail(spec, a, "a list of tensors", v) end
   if #v > 4000 then raise(("%s: %d tensors; at most 4000 at a time"):format(spec.name, #v)) end
-  for i, t in ipairs(v) do
+  for i = 1, #v do -- not ipairs: it ends at a hole
+    local t = v[i]
     if not is_tensor(t) then raise(("%s: element %d of %s must be a tensor, got %s"):format(spec.name, i, a.name, describe(t))) end
   end
   return v
