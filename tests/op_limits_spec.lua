@@ -33,7 +33,7 @@ end)
 describe("empty", function()
   it("holds truth values where it is bool, not any bytes", function()
     for _ = 1, 3 do
-      local used = lt.full({ 64 }, 77, "uint8") -- leaves a block with bytes of 77 behind
+      local used = lt.full({ 64 }, 77, "uint8") -- luacheck: ignore (leaves a block with bytes of 77 behind)
       used = nil -- luacheck: ignore
       collectgarbage()
       assert.equal(0, lt.empty({ 64 }, "bool"):sum():item())
