@@ -137,6 +137,8 @@ if [ "$long" = yes ]; then
     # leak checker's scan of a stopped OpenMP pool and of LuaJIT's memory now and then dies itself
     ASAN_OPTIONS=detect_leaks=0 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
       specs "specs with sanitizers" build/asan/ltrain test tests
+    ASAN_OPTIONS=detect_leaks=0 check "random operator calls with sanitizers" \
+      build/asan/ltrain tests/fuzz/operators.lua "$RANDOM" 3000 || true
     ASAN_OPTIONS=detect_leaks=1 LTRAIN_THREADS=1 LTRAIN_TEST_TIMEOUT=${LTRAIN_TEST_TIMEOUT:-1200} \
       specs "data specs with the leak checker" build/asan/ltrain test tests/data
   fi

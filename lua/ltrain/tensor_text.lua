@@ -6,7 +6,8 @@ local C = bridge.C
 
 local EDGE, THRESHOLD = 3, 1000
 
-local function number_format(values)
+local function number_format(values, is_whole)
+  if is_whole then return "%.0f" end -- ids keep every digit
   local whole, biggest, smallest = true, 0, math.huge
   for _, v in ipairs(values) do
     if type(v) == "number" and v == v and math.abs(v) ~= math.huge then
@@ -50,7 +51,7 @@ return function(t)
   local float = t.dtype_ <= C.LT_FLOAT16
   if n > 0 then p = t:data() end
   local positions, values = {}, {}
-  for d = 1, ndim do positions[d] = shown(shape[d], elide) end
+  for d = 1, n > 0 and ndim or 0 do positions[d] = shown(shape[d], elide) end
   local function value(offset)
     if float then return C.lt_number_at(t.dtype_, p, offset) end
     local v = p[offset]
@@ -68,7 +69,7 @@ return function(t)
     end
   end
   if n > 0 then each(1, 0) end
-  local format, width, at = number_format(values), 0, 0
+  local format, width, at = number_format(values, t.dtype_ >= C.LT_INT64), 0, 0
   for i, v in ipairs(values) do
     values[i] = text_of(v, format)
     width = math.max(width, #values[i])
