@@ -156,14 +156,14 @@ void lt_release(lt_handle *h) {
 
 static int fail_dead(const lt_handle *h) {
   const char *maker = h->op_ >= 0 ? lt_op_name(h->op_) : "a constructor";
-  if (!h->t_) return lt_fail(LT_ERR_STATE, "tensor: this handle is empty; it was released before");
+  if (!h->t_) return lt_fail(LT_ERR_STATE, "this handle is empty; it was released before");
   if (h->t_->died_in && h->t_->died_gen == h->gen_)
     return lt_fail(LT_ERR_STATE,
-                   "tensor: the result of %s was released at the end of its step (step %lld); use :item() for a number "
+                   "the result of %s was released at the end of its step (step %lld); use :item() for a number "
                    "or :keep() to hold a tensor beyond its step",
                    maker, (long long)h->t_->died_in);
   return lt_fail(LT_ERR_STATE,
-                 "tensor: the result of %s was released at the end of its step; use :item() for a number or :keep() to "
+                 "the result of %s was released at the end of its step; use :item() for a number or :keep() to "
                  "hold a tensor beyond its step",
                  maker);
 }

@@ -40,7 +40,7 @@ describe("lt.scope", function()
       t = lt.tensor { 1, 2 } * 3
       step = tonumber(C.lt_scope_top())
     end)
-    fails(("add: tensor: the result of mul was released at the end of its step (step %d); use :item() for a number or :keep() to hold a tensor "
+    fails(("add: the result of mul was released at the end of its step (step %d); use :item() for a number or :keep() to hold a tensor "
       .. "beyond its step"):format(step), function() return t + 1 end)
     for _, use in ipairs { function() return t:sum() end, function() return t.shape end, function() return t:item() end,
       function() return t[1] end, function() t[1] = 0 end, function() return t:totable() end, function() return t:numel() end,

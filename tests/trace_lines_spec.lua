@@ -21,7 +21,7 @@ local function run(debug)
 end
 
 describe("a tensor used after its step", function()
-  local message = "script.lua:6: add: tensor: the result of mul was released at the end of its step (step 1); "
+  local message = "script.lua:6: add: the result of mul was released at the end of its step (step 1); "
     .. "use :item() for a number or :keep() to hold a tensor beyond its step"
 
   it("is named by its operator", function() assert.equal(message .. "\n", run(0)) end)
