@@ -25,7 +25,7 @@ struct lt_node {
   lt_hook *hooks;
   lt_saved *saved; /* [n_saved_in + n_saved_out], in the order of the keep mask */
   lt_edge *edges;  /* [n_in] */
-  lt_attr *attr;   /* only the part that is in use: up to list[n_list]; rules get a whole copy */
+  lt_attr *attr;   /* only the part that is in use: up to list[n_list]; rules get a whole copy; NULL: none */
 };
 
 struct lt_leaf {

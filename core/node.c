@@ -17,6 +17,19 @@ bool lt_grad_enable(bool on) {
 }
 void lt_anomaly(bool on) { lt_anomaly_on = on; }
 
+/* Does the operator have arguments besides tensors? Its signature tells; most elementwise ones have none, and their
+ * nodes are smaller by a third. */
+static bool takes_attributes(const lt_args *c) {
+  static _Atomic int8_t known[LT_OP_COUNT]; /* 0: not looked yet, 1: no, 2: yes */
+  int8_t answer = atomic_load_explicit(&known[c->id], memory_order_relaxed);
+  if (answer) return answer == 2;
+  answer = c->op->flags & LT_OP_RANDOM ? 2 : 1; /* a random one keeps its stream there */
+  for (const char *at = strchr(c->op->signature, ':'); at; at = strchr(at + 1, ':'))
+    if (strncmp(at, ": tensor", 8) != 0 && strncmp(at, ": operand", 9) != 0) answer = 2;
+  atomic_store_explicit(&known[c->id], answer, memory_order_relaxed);
+  return answer == 2;
+}
+
 /* Bytes of the attributes that are in use; the list stands last. */
 int64_t lt_attr_bytes(const lt_attr *attr) {
   return (int64_t)offsetof(lt_attr, list) + attr->n_list * (int64_t)sizeof *attr->list;
@@ -67,7 +80,7 @@ int lt_node_prepare(const lt_args *c, lt_node **out) {
   uint32_t keep = c->op->keep, reads = c->op->reads ? c->op->reads(c) : keep;
   uint32_t ins = keep & ((1u << (c->n_in < 16 ? c->n_in : 16)) - 1), outs = keep >> 16 & ((1u << c->n_out) - 1);
   int n_in = __builtin_popcount(ins), n_out = __builtin_popcount(outs);
-  lt_node *n = lt_node_new(c->op, c->id, c->n_in, c->n_out, n_in + n_out, c->attr);
+  lt_node *n = lt_node_new(c->op, c->id, c->n_in, c->n_out, n_in + n_out, takes_attributes(c) ? c->attr : NULL);
   if (!n) return LT_ERR_MEMORY;
   n->n_saved_in = (int16_t)n_in;
   n->n_saved_out = (int16_t)n_out;

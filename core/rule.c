@@ -208,7 +208,7 @@ int run_rule(lt_backward *b, record *r) {
   lt_tensor *in[STACK_IN] = {0}, *out[LT_MAX_OUT] = {0};
   lt_back rule;
   lt_attr attr = {0};
-  memcpy(&attr, n->attr, (size_t)lt_attr_bytes(n->attr));
+  if (n->attr) memcpy(&attr, n->attr, (size_t)lt_attr_bytes(n->attr));
   rule.op = n->op;
   rule.attr = &attr;
   rule.n_in = n->n_in;
